@@ -62,7 +62,7 @@ static int be_agent(const cl_options *options, char **arguments)
 static int refuse_word(const char *word)
 {
     char *advice = cs_word_advice(word, true);
-    int code = advice ? cl_codes_fail(CL_CODE_USAGE, "%s is no command of cspeed but %s", word, advice) : 0;
+    int code = advice ? cl_codes_fail(CL_CODE_USAGE, "%s is not a command of cspeed but %s", word, advice) : 0;
     free(advice);
     return code;
 }

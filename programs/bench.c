@@ -75,7 +75,7 @@ static void fail(int rank, int code)
 static void refuse(const char *what, const char *value)
 {
     if (cs_launched_rank() <= 0)
-        fprintf(stderr, "bench: %s \"%s\"; --help lists what there is\n", what, value);
+        fprintf(stderr, "bench: %s \"%s\"; --help lists the possible ones\n", what, value);
     exit(CS_OPTIONS_WRONG);
 }
 
@@ -249,8 +249,7 @@ static void check_world(void)
         fail(cs_launched_rank(), cs_exit_code(status));
     if (world.size > 1)
         return;
-    fprintf(stderr, "bench: a single rank has no other one to communicate with; start at least two: "
-                    "cspeed --num_gpus 2 bench comm\n");
+    fprintf(stderr, "bench: at least two ranks are needed to measure communication: cspeed --num_gpus 2 bench comm\n");
     exit(CS_OPTIONS_WRONG);
 }
 
@@ -263,7 +262,7 @@ int main(int argc, char **argv)
                              CS_OPTIONS_TABLE(table),
                              .min = 1,
                              .max = 1,
-                             .needs = "say what to measure: comm" };
+                             .needs = "name what to measure: comm" };
     (void)argc;
     char **words = cs_options_main(&form, &given, argv);
     if (strcmp(words[0], "comm") != 0)

@@ -76,7 +76,7 @@ static cs_engine *open_model(const options *given, cs_data **data)
     set_items(config, &given->set, given->lenient);
     CS_MUST(cs_config_finish(config));
     if (!cs_config_get_string(config, "cspeed.data.valid"))
-        leave(WRONG_USAGE, "%s names no validation data; --data PATH does", given->source);
+        leave(WRONG_USAGE, "%s has no validation data in its configuration; give --data PATH", given->source);
     CS_MUST(cs_initialize(&engine, config, NULL));
     CS_MUST(cs_data_open(data, engine, "valid"));
     load_trained(engine, config);

@@ -76,9 +76,9 @@ static void read_options(options *given, char **argv)
 {
     given->source = read_command_line(table, sizeof table / sizeof *table, usage, given, argv);
     if (given->prompt && given->prompts)
-        leave(WRONG_USAGE, "--prompt and --prompts: one of the two");
+        leave(WRONG_USAGE, "--prompt and --prompts cannot be given together");
     if (given->output && !given->prompts)
-        leave(WRONG_USAGE, "--output is for --prompts; the text of one prompt goes to standard output");
+        leave(WRONG_USAGE, "--output needs --prompts; the text of a single prompt is printed on standard output");
 }
 
 /* ---- the model ---- */
@@ -103,8 +103,8 @@ static bool open_tokenizer(model *m, const cs_config *config)
     const char *path = m->given->tokenizer ? m->given->tokenizer : files_tokenizer(config);
     if (!path && cs_vocabulary(m->engine) != 256)
         leave(WRONG_USAGE,
-              "%s has no tokenizer.json or tokenizer.model, and its %" PRId64 " tokens are not bytes; --tokenizer PATH "
-              "names one",
+              "%s has no tokenizer.json or tokenizer.model, and a model with %" PRId64 " tokens needs one; give "
+              "--tokenizer PATH",
               m->given->source, cs_vocabulary(m->engine));
     CS_MUST(ce_tokenizer_open(&m->tokenizer, path));
     m->encoder = ce_encoder_open(m->tokenizer);
@@ -231,11 +231,11 @@ static void check_prompt(const model *m, const char *prompt, int64_t which)
     for (int64_t i = 0; i < count; i++)
         if (encoded->ids[i] >= vocabulary)
             leave(WRONG_CONTENT,
-                  "prompt %" PRId64 " has token %" PRId32 ": the tokenizer has %" PRId64
-                  " tokens with its added ones, and vocab_size of the model is %" PRId64,
+                  "prompt %" PRId64 " has token %" PRId32 ": the tokenizer has %" PRId64 " tokens with its added "
+                  "ones, but vocab_size of the model is %" PRId64,
                   which + 1, encoded->ids[i], ce_tokenizer_size(m->tokenizer), vocabulary);
     if (max && count > max)
-        leave(WRONG_CONTENT, "prompt %" PRId64 " has %" PRId64 " tokens, and the model reads at most %" PRId64,
+        leave(WRONG_CONTENT, "prompt %" PRId64 " has %" PRId64 " tokens, but the model reads at most %" PRId64,
               which + 1, count, max);
 }
 
@@ -330,11 +330,11 @@ static void report_positions(const model *m, const answer *a)
     int64_t positions = cs_context_positions(m->engine);
     if (a->slid)
         fprintf(stderr,
-                "the model reads at most %" PRId64 " tokens: from there on it had the last %" PRId64 " to %" PRId64
-                " of the text before it\n",
+                "the model reads at most %" PRId64 " tokens: after that, each token was computed from the last %" PRId64
+                " to %" PRId64 " tokens of the text\n",
                 positions, (positions + 1) / 2, positions);
     else if (strcmp(a->finish, "length") == 0 && a->max < m->given->max_tokens)
-        fprintf(stderr, "the answer ends at the %" PRId64 " tokens that the model reads at most\n", positions);
+        fprintf(stderr, "the answer was cut at %" PRId64 " tokens, the most that the model reads\n", positions);
 }
 
 static void answer_one(const model *m)
@@ -344,8 +344,8 @@ static void answer_one(const model *m)
     CE_FREED char *typed = m->given->prompt ? NULL : read_all(stdin);
     const char *prompt = typed ? typed : m->given->prompt;
     if (typed && !*typed)
-        leave(WRONG_CONTENT, "standard input is empty, as it is for ranks that cspeed starts: --prompt TEXT says what "
-                             "is to be continued, and --prompt \"\" begins a text");
+        leave(WRONG_CONTENT, "standard input is empty, as it always is with launch flags: --prompt TEXT gives the "
+                             "text to continue, and --prompt \"\" begins a new text");
     CE_FREED char *chat = m->chat ? write_chat(m, prompt, typed != NULL) : NULL;
     prompt = chat ? chat : prompt;
     check_prompt(m, prompt, 0);
@@ -355,7 +355,7 @@ static void answer_one(const model *m)
         double seconds = ce_clock_seconds() - started;
         fputs("\n", stdout);
         fflush(stdout);
-        fprintf(stderr, "%" PRId64 " token%s, %.1f a second (%s)\n", a.tokens, ce_plural(a.tokens),
+        fprintf(stderr, "%" PRId64 " token%s, %.1f tokens/s (%s)\n", a.tokens, ce_plural(a.tokens),
                 (double)a.tokens / seconds, a.finish);
         report_positions(m, &a);
     }

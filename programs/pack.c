@@ -112,15 +112,15 @@ static cs_status read_options(ce_packing_settings *settings, char ***names, char
                        "--shard_tokens %" PRId64 ": a shard must hold one sequence of %" PRId64 " tokens",
                        settings->shard_tokens, settings->seq_len + 1);
     if (!**names)
-        return ce_fail(CS_BAD_CONFIG, "no text is named; try --help");
+        return ce_fail(CS_BAD_CONFIG, "no TEXT is given; see --help");
     return CS_OK;
 }
 
 static void tell(const ce_packing_settings *settings, const ce_packing_counts *counts)
 {
     int64_t tokens = counts->train_tokens + counts->valid_tokens;
-    printf("packed %" PRId64 " bytes in %" PRId64 " document%s of %d file%s into %s: %" PRId64
-           " tokens to train on in %" PRId64 " shard%s, %" PRId64 " to validate with; %.1f MB/s\n",
+    printf("packed %" PRId64 " bytes in %" PRId64 " document%s of %d file%s into %s: %" PRId64 " tokens for training "
+           "in %" PRId64 " shard%s, %" PRId64 " for validation; %.1f MB/s\n",
            counts->bytes, counts->documents, ce_plural(counts->documents), settings->path_count,
            ce_plural(settings->path_count), settings->output, counts->train_tokens, counts->train_shards,
            ce_plural(counts->train_shards), counts->valid_tokens, 1e-6 * (double)counts->bytes / counts->seconds);
@@ -130,7 +130,7 @@ static void tell(const ce_packing_settings *settings, const ce_packing_counts *c
         printf("%" PRId64 " document%s longer than seq_len, %" PRId64 " tokens; the first is %s\n", counts->longer,
                counts->longer == 1 ? " is" : "s are", settings->seq_len, counts->first_longer);
     if (counts->learnt < tokens)
-        printf("%" PRId64 " of these %" PRId64 " tokens are answers, and learnt; the others are only read\n",
+        printf("%" PRId64 " of these %" PRId64 " tokens are answers and count in the loss; the others are only read\n",
                counts->learnt, tokens);
     if (counts->skipped > 0)
         printf("%" PRId64 " bad line%s left out (--skip_bad), %" PRId64 " of them for what is not supported\n",

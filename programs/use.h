@@ -90,9 +90,9 @@ static const char *read_command_line(const cs_option *table, int count, const ch
     };
     char **source = cs_options_main(&form, given, argv);
     if (!source[0])
-        leave(WRONG_USAGE, "a folder of checkpoints or a Hugging Face folder is needed; try --help");
+        leave(WRONG_USAGE, "SOURCE is missing: the output folder of a training, or a Hugging Face folder; see --help");
     if (source[1])
-        leave(WRONG_USAGE, "%s and %s: one model at a time", source[0], source[1]);
+        leave(WRONG_USAGE, "%s and %s were given, but only one model can be used", source[0], source[1]);
     return source[0];
 }
 

@@ -49,7 +49,7 @@ static bool has_time(long milliseconds)
     pthread_mutex_unlock(&lock);
     if (ends)
         ce_log(CE_LOG_WARNING,
-               "reads have failed and been repeated for %d s in all: a read that fails is not repeated any more until "
+               "failed reads have been repeated for %d s in total: from now on a failed read is not repeated, until "
                "no read has failed for %d s",
                MOST_MILLISECONDS / 1000, QUIET_SECONDS);
     return fits;
@@ -166,7 +166,7 @@ cs_status ce_files_read_at(int descriptor, void *bytes, size_t count, int64_t of
             return ce_fail_errno(CS_IO_ERROR, errno, "%s: reading %zu bytes at %lld", path, count, (long long)offset);
         if (got == 0)
             return ce_fail(CS_BAD_FILE,
-                           "%s: ends at byte %lld, inside what must be read up to byte %lld: the file was cut", path,
+                           "%s: ends at byte %lld, and must be read up to byte %lld: the file is truncated", path,
                            (long long)offset + (long long)done, (long long)offset + (long long)count);
         done += (size_t)got;
     }

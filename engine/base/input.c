@@ -39,8 +39,7 @@ cs_status ce_input_check(int *descriptor, const char *path)
         status = ce_fail(CS_BAD_FILE, "%s: not a regular file", path);
     else if (S_ISREG(about.st_mode) && is_pointer(*descriptor, &about))
         status = ce_fail(CS_BAD_FILE,
-                         "%s: a pointer of Git LFS, and not the file itself; fetch the file: git lfs pull --include "
-                         "'%s'",
+                         "%s: a pointer file of Git LFS, not the data; fetch the data: git lfs pull --include '%s'",
                          path, path);
     if (status != CS_OK) {
         close(*descriptor);

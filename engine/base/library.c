@@ -66,7 +66,7 @@ void ce_library_open(ce_library *library, const char *name, const char *variable
     const char *given = getenv(variable);
     bool found = false;
     library->handle = NULL;
-    snprintf(library->why, sizeof library->why, "it is not there");
+    snprintf(library->why, sizeof library->why, "the file does not exist");
     for (int n = 0; !library->handle && place(n, name, given, library->path, sizeof library->path); n++) {
         if (strchr(library->path, '/') && access(library->path, F_OK) != 0)
             continue;

@@ -12,8 +12,8 @@ static cs_status refuse_extra(const char *key)
 {
     return ce_fail(
         CS_UNSUPPORTED,
-        "not supported: a conversation with \"%s\", because the built-in templates write what is said alone; "
-        "\"auto\" follows the tokenizer's template",
+        "not supported: a conversation with \"%s\", because the built-in templates write only the text of messages; "
+        "\"auto\" uses the tokenizer's template",
         key);
 }
 
@@ -35,8 +35,8 @@ static cs_status check_message(const json_t *message, const json_t *list)
     const char *role = json_string_value(json_object_get(message, "role"));
     if (strcmp(role, "system") != 0 && strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0)
         return ce_fail(CS_BAD_FILE,
-                       "not supported: a message of role %.40s, because only system, user (human) and "
-                       "assistant (gpt) are known; %s",
+                       "not supported: a message of role %.40s, because only system, user (human) and assistant "
+                       "(gpt) are supported; %s",
                        role, ce_messages_roles(list, roles, sizeof roles));
     return check_extras(message);
 }
@@ -158,8 +158,8 @@ static cs_status add_marked(const search *self, ce_chat_lines *lines)
     }
     if ((int64_t)self->whole.count != all)
         return ce_fail(CS_UNSUPPORTED,
-                       "not supported: answers that are not learnt beside others, by this template, which marks %zu "
-                       "places to learn in %lld answers",
+                       "not supported: to train on only some of the answers with this template, because it marks %zu "
+                       "generated parts in %lld answers",
                        self->whole.count, (long long)all);
     for (size_t i = 0; i < messages->count; i++) {
         if (!ce_chat_is_answer(json_array_get(messages->list, i)))
@@ -207,9 +207,9 @@ static cs_status write_turn(search *self, size_t index, ce_chat_lines *lines)
     CE_TRY(find_answer(self, index, &answer, &known));
     if (!known)
         return ce_fail(CS_UNSUPPORTED,
-                       "not supported: learning message %zu by this template, because the template writes the messages "
-                       "before it differently when it follows, so where the answer stands is not known; a template "
-                       "with {%% generation %%} says it",
+                       "not supported: to train on message %zu with this template, because the template writes the "
+                       "earlier messages differently when this one follows, so the position of the answer is "
+                       "unknown; a template with {%% generation %%} marks it",
                        index + 1);
     size_t at = add_sample(self, lines);
     for (size_t i = 0; i < self->whole.count; i++)
@@ -236,16 +236,19 @@ static cs_status write_samples(search *self, ce_chat_turns turns, ce_chat_lines 
     char roles[400];
     bool known = turns == CE_TURNS_AUTO;
     if (count_answers(self->messages, false) == 0)
-        return ce_fail(CS_NOT_FOUND, "a conversation without an answer: there is nothing to learn from it; %s",
+        return ce_fail(CS_NOT_FOUND, "a conversation without an answer, so no token of it counts in the loss; %s",
                        ce_messages_roles(self->messages->list, roles, sizeof roles));
     if (count_answers(self->messages, true) == 0)
-        return ce_fail(CS_NOT_FOUND, "a conversation none of whose answers is to be learnt");
+        return ce_fail(
+            CS_NOT_FOUND,
+            "no answer of this conversation counts in the loss: each is excluded, for example by \"train\": false");
     if (known)
         CE_TRY(write_whole(self, lines, &known));
     if (!known)
         CE_TRY(write_turns(self, lines, turns == CE_TURNS_LAST));
-    return lines->answers.count > 0 ? CS_OK
-                                    : ce_fail(CS_BAD_FILE, "the template writes none of the conversation's answers");
+    return lines->answers.count > 0
+               ? CS_OK
+               : ce_fail(CS_BAD_FILE, "the chat template leaves out all answers of the conversation");
 }
 
 cs_status ce_chat_write(ce_chat *chat, const json_t *document, ce_chat_turns turns, ce_chat_lines *lines)
@@ -283,7 +286,7 @@ cs_status ce_chat_prompt(ce_chat *chat, const json_t *document, ce_text *to)
     const json_t *list = json_object_get(document, "messages");
     to->size = 0;
     if (ce_chat_is_answer(json_array_get(list, json_array_size(list) - 1)))
-        return ce_fail(CS_BAD_FILE, "the conversation ends with an answer: its last message is to be the user's");
+        return ce_fail(CS_BAD_FILE, "the conversation ends with an answer, and its last message must be the user's");
     json_auto_t *unread = json_object();
     cs_status status = ce_chat_messages(chat, document, list, true, unread, to);
     if (status == CS_OK) {

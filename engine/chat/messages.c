@@ -78,7 +78,7 @@ static cs_status add_part(ce_text *joined, const json_t *part, size_t number, co
     if (!json_is_string(type) || strcmp(json_string_value(type), "text") != 0 || !json_is_string(text))
         return ce_fail(
             CS_BAD_FILE,
-            "%s: part %zu of its content is %s%.40s; only parts {\"type\": \"text\", \"text\": \"...\"} are known",
+            "%s: part %zu of its content is %s%.40s; only parts {\"type\": \"text\", \"text\": \"...\"} are supported",
             place, number, json_is_string(type) ? "of type " : kind_of(part),
             json_is_string(type) ? json_string_value(type) : "");
     json_object_foreach ((json_t *)(uintptr_t)part, key, value)
@@ -96,7 +96,7 @@ static cs_status join_parts(json_t *message, const json_t *list, const char *pla
     json_t *part;
     cs_status status = json_array_size(list) > 0
                            ? CS_OK
-                           : ce_fail(CS_BAD_FILE, "%s: its content is an empty list, and has to be a text", place);
+                           : ce_fail(CS_BAD_FILE, "%s: its content is an empty list and must be a text", place);
     json_array_foreach (list, index, part)
         if (status == CS_OK)
             status = add_part(&joined, part, index + 1, place);
@@ -113,8 +113,8 @@ static cs_status read_content(json_t *message, const char *place, bool parts)
     if (json_is_array(content))
         return join_parts(message, content, place, parts);
     return ce_fail(CS_BAD_FILE,
-                   "%s: its content is %s, and has to be a text%s; a template would write Python's form of it, and the "
-                   "model would learn that",
+                   "%s: its content is %s and must be a text%s; a template would write it as Python prints it, and "
+                   "the model would be trained on that",
                    place, kind_of(content), content ? "" : " (only a message with \"tool_calls\" may have none)");
 }
 
@@ -125,7 +125,7 @@ static cs_status read_reasoning(json_t **message, const char *place)
     for (int i = 0; ce_messages_reasoning[i]; i++) {
         json_t *value = json_object_get(*message, ce_messages_reasoning[i]);
         if (value && !json_is_string(value))
-            return ce_fail(CS_BAD_FILE, "%s: its \"%s\" is %s, and has to be a text", place, ce_messages_reasoning[i],
+            return ce_fail(CS_BAD_FILE, "%s: its \"%s\" is %s and must be a text", place, ce_messages_reasoning[i],
                            kind_of(value));
         reasoning = reasoning ? reasoning : value;
     }
@@ -150,7 +150,7 @@ static const struct {
 } refused[] = {
     { "function_call", "which OpenAI has replaced by \"tool_calls\": [{\"type\": \"function\", \"function\": "
                        "{\"name\", \"arguments\"}}]" },
-    { "mask", "which has several meanings; \"train\": false says that an answer is not learnt" },
+    { "mask", "which has several meanings; \"train\": false excludes an answer from the loss" },
     { "train_detail", axolotl },
     { "training_detail", axolotl },
 };
@@ -191,13 +191,13 @@ static cs_status read_wishes(json_t *message, const char *place, bool *learnt)
         bool yes = json_is_true(wish) || (json_is_number(wish) && json_number_value(wish) == 1);
         if (wish && !yes && !is_no(wish))
             return ce_fail(CS_UNSUPPORTED,
-                           "not supported: %s has a \"%s\" that is none of true, false, 1 and 0: an answer is learnt "
-                           "or not",
+                           "not supported: %s has a \"%s\" that is not true, false, 1 or 0: an answer counts in the "
+                           "loss or not",
                            place, wishes[i]);
         if (yes && !ce_chat_is_answer(message))
             return ce_fail(CS_UNSUPPORTED,
-                           "not supported: %s has \"%s\", and only messages of the assistant are learnt", place,
-                           wishes[i]);
+                           "not supported: %s has \"%s\", and only messages of the assistant can count in the loss",
+                           place, wishes[i]);
         json_object_del(message, wishes[i]);
     }
     return CS_OK;
@@ -239,7 +239,7 @@ static cs_status read_message(ce_messages *messages, const json_t *given, size_t
 {
     char place[PLACE];
     if (!json_is_object(given))
-        return ce_fail(CS_BAD_FILE, "message %zu is %s, and has to be an object {\"role\", \"content\"}", index + 1,
+        return ce_fail(CS_BAD_FILE, "message %zu is %s and must be an object {\"role\", \"content\"}", index + 1,
                        kind_of(json_is_null(given) ? NULL : given));
     json_t *message = without_nulls(given);
     place_of(message, index, place);
@@ -273,7 +273,7 @@ static cs_status copy_variable(json_t *variables, const json_t *document, const 
     const char *kind = type == JSON_ARRAY ? "a list" : "an object";
     if (wide > 0)
         return ce_fail(CS_UNSUPPORTED, "not supported: \"%s\" has an integer of more than 64 bits", key);
-    return known ? CS_OK : ce_fail(CS_BAD_FILE, "\"%s\" is neither %s nor a text that is the JSON of one", key, kind);
+    return known ? CS_OK : ce_fail(CS_BAD_FILE, "\"%s\" must be %s, or a text that is its JSON", key, kind);
 }
 
 /* Copies tools and documents, and then the variables that the document gives to the template. */
@@ -293,7 +293,9 @@ static cs_status read_variables(ce_messages *messages, const json_t *document)
         both = json_object_get(given, own[i]) ? own[i] : both;
     return !both ? CS_OK
                  : ce_fail(CS_BAD_FILE,
-                           "\"chat_template_kwargs\" has \"%s\", which the row itself or the training says", both);
+                           "\"chat_template_kwargs\" has \"%s\", which a row may not set: the row's own keys or the "
+                           "configuration determine it",
+                           both);
 }
 
 cs_status ce_messages_open(ce_messages *messages, const json_t *document, const json_t *list, bool parts,
@@ -303,7 +305,7 @@ cs_status ce_messages_open(ce_messages *messages, const json_t *document, const 
     json_t *message;
     *messages = (ce_messages){ .list = json_array(), .count = json_array_size(list) };
     if (messages->count == 0)
-        return ce_fail(CS_BAD_FILE, "no list \"messages\" (or \"conversations\") of a conversation's messages");
+        return ce_fail(CS_BAD_FILE, "the list \"messages\" (or \"conversations\") of a conversation is missing");
     messages->learnt = ce_must_alloc(messages->count * sizeof *messages->learnt);
     CE_TRY(read_variables(messages, document));
     bool tools = !json_is_null(json_object_get(messages->variables, "tools"));

@@ -47,7 +47,8 @@ static cs_status check_words(const char *name, const char *source, const ce_toke
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strstr(source, words[i]) && ce_tokenizer_find(tokenizer, words[i]) < 0)
             return ce_fail(CS_BAD_CONFIG,
-                           "the template %s writes %s, which this tokenizer has no token for; \"plain\" needs none",
+                           "the template %s writes %s, for which this tokenizer has no token; the template \"plain\" "
+                           "needs none",
                            name, words[i]);
     if (strstr(source, "+ eos_token") && !ce_tokenizer_end_text(tokenizer))
         return ce_fail(CS_BAD_CONFIG,
@@ -73,8 +74,8 @@ static cs_status refuse_own(const ce_chat *chat, const char *given, const char *
     ce_names own = { 0 };
     ce_tokenizer_templates(chat->tokenizer, &own);
     return ce_fail(CS_BAD_CONFIG,
-                   "cspeed.data.template \"%s\": the tokenizer has no %s to follow, in tokenizer_config.json or "
-                   "chat_template.jinja%s%s%s; name one of %s",
+                   "cspeed.data.template \"%s\": the tokenizer has no %s, neither in tokenizer_config.json nor in "
+                   "chat_template.jinja%s%s%s; choose one of %s",
                    given, given[strlen(AUTO)] ? "chat_template of this name" : "chat_template",
                    own.count ? " (it has " : "", own.count ? ce_names_text(&own) : "",
                    own.count ? ", which \"auto:NAME\" chooses)" : "", names);
@@ -121,7 +122,7 @@ static cs_status compile_any(ce_chat *chat, const char *name)
             CE_TRY(check_words(name, built_in[i].source, chat->tokenizer));
             return compile(&chat->plain, built_in[i].source, "", "");
         }
-    return ce_fail(CS_BAD_CONFIG, "not a template: '%s'; known are %s, \"auto\" and files NAME.jinja", name,
+    return ce_fail(CS_BAD_CONFIG, "there is no template '%s'; possible are %s, \"auto\" and files NAME.jinja", name,
                    list_names(names, sizeof names));
 }
 
@@ -277,8 +278,8 @@ void ce_chat_report(ce_chat *chat)
     json_t *count;
     if (chat->parted > 0)
         ce_log(CE_LOG_INFO,
-               "%" PRId64 " conversation%s became %" PRId64 " sample%s, one for each answer, with the messages before "
-               "it as the chat template writes them then (cspeed.data.turns)",
+               "%" PRId64 " conversation%s became %" PRId64 " sample%s, one for each answer, because the chat "
+               "template writes earlier messages differently when others follow (cspeed.data.turns)",
                chat->parted, ce_plural(chat->parted), chat->samples, ce_plural(chat->samples));
     chat->parted = chat->samples = 0;
     json_object_foreach (chat->unread, key, count)

@@ -72,8 +72,8 @@ static cs_status take_memory(ce_background *b, size_t bytes)
     if (!b->memory) {
         b->bytes = 0;
         return ce_fail(CS_NO_MEMORY,
-                       "cspeed.async_save keeps a copy of this rank's state, and there is no memory for its %.1f MB; "
-                       "save without it, or use more ranks",
+                       "out of memory: cspeed.async_save keeps a copy of this rank's state, which needs %.1f MB; "
+                       "turn it off, or use more ranks",
                        1e-6 * (double)bytes);
     }
     madvise(b->memory, b->bytes, MADV_HUGEPAGE); /* an error is ignored: without huge pages the copy is only slower */

@@ -98,7 +98,7 @@ cs_status ce_catalog_pointed(char name[CE_TAG_BYTES], const char *dir, const cha
     while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r'))
         text[--length] = 0; /* An editor may have added a newline to the file. */
     if (length == 0 || strlen(text) != length || ce_tag_escape(name, text) != CS_OK)
-        return ce_fail(CS_BAD_FILE, "%s holds no tag", path);
+        return ce_fail(CS_BAD_FILE, "%s is empty: the tag of a checkpoint is missing in it", path);
     return CS_OK;
 }
 

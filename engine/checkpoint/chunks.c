@@ -104,7 +104,7 @@ static cs_status add_header(ce_chunks *chunks, const ce_manifest *manifest, int6
     json_auto_t *sharding = note(header, "DCP_SHARDING_INFO");
     json_auto_t *checksums = note(header, "cspeed.crc32c");
     if (!sharding || !checksums)
-        return ce_fail(CS_BAD_FILE, "%s: its header lacks DCP_SHARDING_INFO or cspeed.crc32c, or they are no JSON",
+        return ce_fail(CS_BAD_FILE, "%s: its header lacks DCP_SHARDING_INFO or cspeed.crc32c, or they are not JSON",
                        path);
     const notes n = { path, sharding, checksums };
     for (int64_t i = 0; i < header->count; i++) {
@@ -122,8 +122,9 @@ static cs_status check_block(const ce_manifest_file *file, const char *block, si
         return ce_fail(CS_BAD_FILE, "%s: its header has CRC32C %08x where the manifest says %08x: the file is damaged",
                        path, (unsigned)crc, (unsigned)file->header_crc);
     CE_TRY(ce_safetensors_header_bytes(&bytes, (const uint8_t *)block, block_bytes, file->bytes, path));
-    return bytes == (int64_t)block_bytes ? CS_OK
-                                         : ce_fail(CS_BAD_FILE, "%s: its header is not as long as it says", path);
+    return bytes == (int64_t)block_bytes
+               ? CS_OK
+               : ce_fail(CS_BAD_FILE, "%s: its header is not as long as its first 8 bytes say", path);
 }
 
 cs_status ce_chunks_add(ce_chunks *chunks, const ce_manifest *manifest, int64_t file, const char *block,
@@ -160,15 +161,15 @@ static cs_status check_tensor(const ce_chunk *chunks, int64_t count, const ce_ma
         int64_t last = ce_boxes_place(&chunk->box, tensor->shape, chunk->count - 1);
         ranges = ranges && chunk->from == sum && last == chunk->from + chunk->count - 1;
         if (__builtin_add_overflow(sum, chunk->count, &sum) || sum > elements)
-            return ce_fail(CS_BAD_FILE, "%s: the shards hold parts of tensor %s twice", directory, tensor->name);
+            return ce_fail(CS_BAD_FILE, "%s: parts of tensor %s are in the shards twice", directory, tensor->name);
     }
     if (sum != elements)
-        return ce_fail(CS_BAD_FILE, "%s: the shards hold %lld of the %lld elements of tensor %s", directory,
+        return ce_fail(CS_BAD_FILE, "%s: the shards contain only %lld of the %lld elements of tensor %s", directory,
                        (long long)sum, (long long)elements, tensor->name);
     for (int64_t i = 0; i < count && !ranges; i++)
         for (int64_t j = 0; j < i; j++)
             if (ce_boxes_overlap(&chunks[i].box, &chunks[j].box))
-                return ce_fail(CS_BAD_FILE, "%s: the shards hold parts of tensor %s twice", directory, tensor->name);
+                return ce_fail(CS_BAD_FILE, "%s: parts of tensor %s are in the shards twice", directory, tensor->name);
     return CS_OK;
 }
 

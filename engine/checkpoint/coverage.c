@@ -64,7 +64,8 @@ static cs_status check_tensor(const ce_piece *pieces, int64_t count, int64_t ele
     for (int64_t i = 0; i < count; i++) {
         const ce_piece *piece = &pieces[i];
         if (!alike(piece, pieces))
-            return ce_fail(CS_BAD_CONFIG, "checkpoint: ranks disagree about the type, shape or folder of tensor %s",
+            return ce_fail(CS_BAD_CONFIG,
+                           "checkpoint: tensor %s has different types, shapes or folders on different ranks",
                            piece->name);
         if (ce_range_length(piece->range) == 0)
             continue;

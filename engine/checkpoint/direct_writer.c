@@ -32,7 +32,8 @@ static cs_status allocate_space(ce_direct_writer *writer, int64_t bytes)
         result = fallocate(writer->descriptor, 0, 0, bytes);
     while (result != 0 && errno == EINTR);
     if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
-        return ce_fail_errno(CS_IO_ERROR, errno, "%s: taking room for %lld bytes", writer->path, (long long)bytes);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: reserving %lld bytes on the disk", writer->path,
+                             (long long)bytes);
     return CS_OK;
 }
 
@@ -67,7 +68,7 @@ static cs_status write_at(ce_direct_writer *writer, const void *bytes, size_t co
         /* The direct write was refused or incomplete: it is repeated through the page cache, and so are all later
          * writes. */
         if (fcntl(writer->descriptor, F_SETFL, fcntl(writer->descriptor, F_GETFL) & ~O_DIRECT) != 0)
-            return ce_fail_errno(CS_IO_ERROR, errno, "%s: leaving direct writes", writer->path);
+            return ce_fail_errno(CS_IO_ERROR, errno, "%s: turning off direct I/O", writer->path);
     }
     return ce_files_write_at(writer->descriptor, bytes, count, offset, writer->path);
 }

@@ -54,7 +54,7 @@ static cs_status refuse_to_go_back(const char *why)
 {
     return ce_fail(
         CS_IO_ERROR,
-        "%s; this proves no damage, so no older checkpoint is loaded: start again when the file can be read, "
+        "%s; the checkpoint may be intact, so no older one is loaded instead: start again when the file can be read, "
         "or name the tag of an older one",
         why);
 }
@@ -113,12 +113,13 @@ static cs_status give_up(const ce_search *s)
     if (s->only_first)
         return ce_fail(
             s->status == CS_NOT_FOUND ? CS_BAD_FILE : s->status,
-            "%s; cspeed.checkpoint.on_bad_latest is \"fail\": name a checkpoint with --tag (`cspeed inspect %s` "
-            "lists them), or set it to \"fallback\"",
+            "%s; cspeed.checkpoint.on_bad_latest is \"fail\", so no older one is loaded: name a checkpoint with "
+            "--tag (`cspeed inspect %s` lists them), or set it to \"fallback\"",
             s->reason, s->dir);
     name_left_out(s);
     return ce_fail(s->status == CS_NOT_FOUND ? CS_BAD_FILE : s->status,
-                   "%s; %s holds no other whole checkpoint: copy one from a backup, or start over (train --fresh)",
+                   "%s; %s contains no other complete checkpoint: copy one from a backup, or start over (train "
+                   "--fresh)",
                    s->reason, s->dir);
 }
 
@@ -127,9 +128,9 @@ static void warn_of_fallback(const ce_checkpoint_reader *reader)
     const ce_search *s = reader->search;
     bool ancestor = s->next > 0 && s->catalog.items[s->next - 1].generation != CE_NO_ANCESTOR;
     name_left_out(s);
-    ce_log(CE_LOG_WARNING, "%s; loading %s instead, the newest whole checkpoint%s (step %lld)%s", s->reason,
+    ce_log(CE_LOG_WARNING, "%s; loading %s instead, the newest complete checkpoint%s (step %lld)%s", s->reason,
            reader->path, ancestor ? " that it continues" : "", (long long)reader->manifest.step,
-           json_array_size(s->damaged) ? "; the next save sets the damaged one aside" : "");
+           json_array_size(s->damaged) ? "; the next save renames the damaged one" : "");
 }
 
 /* Handles the failure of the last candidate. The candidate is tried again, and its files are read from the disk again.

@@ -94,7 +94,8 @@ static cs_status check_text(const char *text, size_t length, const char *path)
     if (at)
         memcpy(digits, text + at, DIGITS);
     if (!ce_manifest_digits(&wanted, digits))
-        return ce_fail(CS_BAD_FILE, "%s: no \"crc32c\" of eight digits: not the manifest of a checkpoint, or damaged",
+        return ce_fail(CS_BAD_FILE,
+                       "%s: no \"crc32c\" of eight digits: it is not the manifest of a checkpoint, or it is damaged",
                        path);
     if (text_crc(text, length, at) != wanted)
         return ce_fail(CS_BAD_FILE, "%s: its text has CRC32C %08x, not the %s it names: the manifest is damaged", path,
@@ -144,11 +145,10 @@ static cs_status read_tensor(ce_manifest_tensor *tensor, const char *name, const
     tensor->name = name;
     tensor->folder = folder ? ce_write_plan_folder(folder) : CE_WRITE_PLAN_WEIGHTS;
     if (tensor->folder < 0)
-        return ce_fail(CS_BAD_FILE, "%s: tensors: %s: \"%.20s\" is no folder of a checkpoint", path, name, folder);
+        return ce_fail(CS_BAD_FILE, "%s: tensors: %s: \"%.20s\" is not a folder of a checkpoint", path, name, folder);
     tensor->dims = (int32_t)json_array_size(shape);
     if (!dtype || !ce_safetensors_dtype(&tensor->dtype, dtype))
-        return ce_fail(CS_BAD_FILE, "%s: tensors: %s: no type this program knows (\"%.20s\")", path, name,
-                       dtype ? dtype : "");
+        return ce_fail(CS_BAD_FILE, "%s: tensors: %s: the type \"%.20s\" is unknown", path, name, dtype ? dtype : "");
     if (!json_is_array(shape) || json_array_size(shape) > CS_MAX_DIMS)
         return ce_fail(CS_BAD_FILE, "%s: tensors: %s: \"shape\" must be a list of at most %d numbers", path, name,
                        CS_MAX_DIMS);
@@ -157,7 +157,7 @@ static cs_status read_tensor(ce_manifest_tensor *tensor, const char *name, const
         tensor->shape[i] = json_integer_value(size);
         if (!json_is_integer(size) || tensor->shape[i] < 0)
             return ce_fail(CS_BAD_FILE,
-                           "%s: tensors: %s: \"shape\" holds something else than a whole number of 0 or more", path,
+                           "%s: tensors: %s: \"shape\" has an element that is not a whole number of 0 or more", path,
                            name);
     }
     if (!ce_boxes_count(&count, tensor->shape, tensor->dims, (int64_t)cs_dtype_bytes(tensor->dtype)))
@@ -256,16 +256,16 @@ static cs_status check_engine_row(const json_t *engine, const engine_row *row, c
     const json_t *section = row->section ? json_object_get(engine, row->section) : engine;
     const json_t *value = json_object_get(section, row->key);
     if (section && !json_is_object(section))
-        return ce_fail(CS_BAD_FILE, "%s: engine: \"%s\" is no object", path, row->section);
+        return ce_fail(CS_BAD_FILE, "%s: engine: \"%s\" is not an object", path, row->section);
     if (!value)
         return CS_OK;
     if (row->type == JSON_STRING && !json_is_string(value))
-        return ce_fail(CS_BAD_FILE, "%s: engine: %s: \"%s\" is no string", path, row->section, row->key);
+        return ce_fail(CS_BAD_FILE, "%s: engine: %s: \"%s\" is not a string", path, row->section, row->key);
     if (row->type == JSON_REAL && !(json_number_value(value) > 0))
-        return ce_fail(CS_BAD_FILE, "%s: engine: %s: \"%s\" is no number above 0", path, row->section, row->key);
+        return ce_fail(CS_BAD_FILE, "%s: engine: %s: \"%s\" is not a number above 0", path, row->section, row->key);
     json_int_t number = json_integer_value(value);
     if (row->type == JSON_INTEGER && (!json_is_integer(value) || number < row->min || number > row->greatest))
-        return ce_fail(CS_BAD_FILE, "%s: engine: \"%s\" is no whole number from %lld to %lld", path, row->key,
+        return ce_fail(CS_BAD_FILE, "%s: engine: \"%s\" is not a whole number from %lld to %lld", path, row->key,
                        (long long)row->min, (long long)row->greatest);
     return CS_OK;
 }
@@ -287,7 +287,7 @@ static cs_status check_line(const json_t *line, const char *path)
     json_t *entry;
     uint32_t digest;
     if (line && !json_is_array(line))
-        return ce_fail(CS_BAD_FILE, "%s: \"" CE_LINE_KEY "\" is no list", path);
+        return ce_fail(CS_BAD_FILE, "%s: \"" CE_LINE_KEY "\" is not a list", path);
     json_array_foreach (line, i, entry)
         if (!json_is_string(json_object_get(entry, "tag")) ||
             !ce_manifest_digits(&digest, json_string_value(json_object_get(entry, "crc32c"))))
@@ -370,10 +370,11 @@ cs_status ce_manifest_read_text(char **text, size_t *length, const ce_manifest *
     cs_status status = ce_files_read(text, length, path, CE_MANIFEST_LIMIT);
     uint32_t crc = status == CS_OK ? ce_crc32c(0, *text, *length) : 0;
     if (status == CS_NOT_FOUND)
-        status = ce_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
+        status = ce_fail(CS_BAD_FILE, "%s is missing, though the manifest lists it", path);
     else if (status == CS_OK && (int64_t)*length != note->bytes)
-        status = ce_fail(CS_BAD_FILE, "%s has %zu bytes where the manifest says %lld: the file was cut or continued",
-                         path, *length, (long long)note->bytes);
+        status =
+            ce_fail(CS_BAD_FILE, "%s has %zu bytes where the manifest says %lld: the file was truncated or extended",
+                    path, *length, (long long)note->bytes);
     else if (status == CS_OK && crc != note->crc)
         status = ce_fail(CS_BAD_FILE, "%s has CRC32C %08x where the manifest says %08x: it is damaged", path,
                          (unsigned)crc, (unsigned)note->crc);
@@ -387,10 +388,11 @@ cs_status ce_manifest_read_text(char **text, size_t *length, const ce_manifest *
 cs_status ce_manifest_file_status(const ce_manifest_file *file, const char *path, cs_status status, int64_t bytes)
 {
     if (status == CS_NOT_FOUND)
-        return ce_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
+        return ce_fail(CS_BAD_FILE, "%s is missing, though the manifest lists it", path);
     if (status == CS_OK && bytes != file->bytes)
-        return ce_fail(CS_BAD_FILE, "%s has %lld bytes where the manifest says %lld: the file was cut or continued",
-                       path, (long long)bytes, (long long)file->bytes);
+        return ce_fail(CS_BAD_FILE,
+                       "%s has %lld bytes where the manifest says %lld: the file was truncated or extended", path,
+                       (long long)bytes, (long long)file->bytes);
     return status;
 }
 

@@ -75,18 +75,18 @@ cs_status ce_not_found_all(const ce_catalog *catalog, const char *dir)
         return refuse_other_format(description);
     if (catalog->broken)
         return ce_fail(catalog->refused ? CS_IO_ERROR : CS_BAD_FILE,
-                       "%s holds no whole checkpoint: %s; `cspeed inspect %s` lists all of its %zu", dir,
+                       "%s contains no complete checkpoint: %s; `cspeed inspect %s` lists all of its %zu", dir,
                        json_string_value(json_object_iter_value(json_object_iter(catalog->broken))), dir,
                        json_object_size(catalog->broken));
     if (ce_files_holds(dir, "config.json"))
         return ce_fail(CS_NOT_FOUND,
-                       "%s holds no checkpoint: it is a Hugging Face folder, which generate, eval and "
-                       "cspeed import read",
+                       "%s contains no checkpoint: it is a Hugging Face folder, which generate, eval and cspeed "
+                       "import read",
                        dir);
     CE_FREED char *inside = find_inside(dir);
     cs_status status = inside
-                           ? ce_fail(CS_NOT_FOUND, "%s holds no checkpoint itself; %s does", dir, inside)
-                           : ce_fail(CS_NOT_FOUND, "%s holds no checkpoint, as no folder in it has a %s; " NAME_ANOTHER,
+                           ? ce_fail(CS_NOT_FOUND, "%s contains no checkpoint; %s does", dir, inside)
+                           : ce_fail(CS_NOT_FOUND, "%s contains no checkpoint: no folder in it has a %s; " NAME_ANOTHER,
                                      dir, CE_MANIFEST_FILE);
     return status;
 }
@@ -97,7 +97,7 @@ cs_status ce_not_found_tag(const ce_catalog *catalog, const char *dir, const cha
     for (int64_t i = 0; i < catalog->count; i++)
         ce_names_add(&tags, "%s", catalog->items[i].tag);
     return ce_fail(CS_NOT_FOUND, "%s has no checkpoint \"%s\"; it holds %s", dir, tag,
-                   tags.count ? ce_names_text(&tags) : "no whole checkpoint");
+                   tags.count ? ce_names_text(&tags) : "no complete checkpoint");
 }
 
 cs_status ce_not_found_manifest(const char *directory)
@@ -107,6 +107,6 @@ cs_status ce_not_found_manifest(const char *directory)
         return ce_fail(CS_NOT_FOUND, "%s is not there", directory);
     if (ce_other_formats_recognise(description, directory))
         return refuse_other_format(description);
-    return ce_fail(CS_BAD_FILE, "%s has no %s: it is no checkpoint, or one whose saving never ended", directory,
+    return ce_fail(CS_BAD_FILE, "%s has no %s: it is not a checkpoint, or its saving was interrupted", directory,
                    CE_MANIFEST_FILE);
 }

@@ -52,8 +52,9 @@ cs_status ce_safetensors_header_bytes(int64_t *bytes, const uint8_t *start, size
     uint64_t length = 0;
     if (file_bytes < 8 || start_bytes < 8)
         return ce_fail(CS_BAD_FILE,
-                       "%s: %lld bytes are no safetensors file, which begins with 8 bytes of header length", path,
-                       (long long)file_bytes);
+                       "%s: it has %lld bytes; a safetensors file begins with 8 bytes that are the length of its "
+                       "header",
+                       path, (long long)file_bytes);
     for (int i = 7; i >= 0; i--)
         length = length << 8 | start[i];
     if (length > CE_SAFETENSORS_MAX_HEADER)
@@ -63,7 +64,8 @@ cs_status ce_safetensors_header_bytes(int64_t *bytes, const uint8_t *start, size
     *bytes = 8 + (int64_t)length;
     if (*bytes > file_bytes)
         return ce_fail(CS_BAD_FILE,
-                       "%s: a header of %llu bytes in a file of %lld: the file was cut, or is no safetensors file",
+                       "%s: a header of %llu bytes in a file of %lld: the file is truncated, or it is not a "
+                       "safetensors file",
                        path, (unsigned long long)length, (long long)file_bytes);
     return CS_OK;
 }
@@ -119,7 +121,7 @@ static cs_status read_shape(ce_safetensors_entry *entry, int64_t *shape, const j
     for (int i = 0; i < entry->dims; i++)
         if (!read_count(&shape[i], json_array_get(list, (size_t)i)))
             return ce_fail(CS_BAD_FILE,
-                           "%s: tensor %s: \"shape\" holds something else than a whole number of 0 or more", path,
+                           "%s: tensor %s: \"shape\" has an element that is not a whole number of 0 or more", path,
                            entry->key);
     return CS_OK;
 }
@@ -144,11 +146,12 @@ static cs_status read_entry(ce_safetensors_entry *entry, int64_t *shape, const c
         return ce_fail(CS_BAD_FILE, "%s: tensor %s: \"data_offsets\" must be two whole numbers of 0 or more", path,
                        key);
     if (!bytes_of(&bytes, entry))
-        return ce_fail(CS_BAD_FILE, "%s: tensor %s: %s is no known type, or that many of them are no number of bytes",
+        return ce_fail(CS_BAD_FILE,
+                       "%s: tensor %s: the type %s is unknown, or that many elements have no whole number of bytes",
                        path, key, entry->dtype);
     if (entry->end < entry->begin || entry->end - entry->begin != bytes)
-        return ce_fail(CS_BAD_FILE, "%s: tensor %s takes %lld bytes, but lies from %lld to %lld", path, key,
-                       (long long)bytes, (long long)entry->begin, (long long)entry->end);
+        return ce_fail(CS_BAD_FILE, "%s: tensor %s needs %lld bytes, but its place is from byte %lld to byte %lld",
+                       path, key, (long long)bytes, (long long)entry->begin, (long long)entry->end);
     return CS_OK;
 }
 
@@ -180,14 +183,15 @@ static cs_status check_tiling(const ce_safetensors *header, int64_t data_bytes, 
         const ce_safetensors_entry *entry = &header->entries[i];
         if (entry->begin != end)
             return ce_fail(CS_BAD_FILE,
-                           "%s: tensor %s begins at %lld, where %lld is due: tensors overlap or leave a hole", path,
-                           entry->key, (long long)entry->begin, (long long)end);
+                           "%s: tensor %s begins at byte %lld and should begin at byte %lld: tensors overlap or "
+                           "leave a gap",
+                           path, entry->key, (long long)entry->begin, (long long)end);
         end = entry->end;
     }
     if (end != data_bytes)
         return ce_fail(CS_BAD_FILE,
-                       "%s: %lld bytes of data where the header describes %lld: the file was cut or continued", path,
-                       (long long)data_bytes, (long long)end);
+                       "%s: %lld bytes of data where the header describes %lld: the file was truncated or extended",
+                       path, (long long)data_bytes, (long long)end);
     return CS_OK;
 }
 

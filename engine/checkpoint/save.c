@@ -19,7 +19,8 @@ static cs_status make_id(char id[CE_SHARDFILE_ID])
 {
     uint8_t byte[16];
     if (getrandom(byte, sizeof byte, 0) != sizeof byte)
-        return ce_fail_errno(CS_IO_ERROR, errno, "checkpoint: no random number for the save's name");
+        return ce_fail_errno(CS_IO_ERROR, errno,
+                             "checkpoint: the system provides no random number for the identification of a save");
     byte[6] = (uint8_t)(0x40 | (byte[6] & 0x0f)); /* these two bytes mark a UUID of version 4 */
     byte[8] = (uint8_t)(0x80 | (byte[8] & 0x3f));
     for (int i = 0, at = 0; i < 16; i++)
@@ -42,7 +43,7 @@ static cs_status count_all(ce_save *s)
     }
     for (int folder = 0; folder < CE_WRITE_PLAN_FOLDERS; folder++)
         if (s->total.files[folder] > 99999)
-            return ce_fail(CS_UNSUPPORTED, "checkpoint: %lld files in %s; names have room for 99999",
+            return ce_fail(CS_UNSUPPORTED, "checkpoint: %lld files would be in %s, and at most 99999 are possible",
                            (long long)s->total.files[folder], ce_write_plan_folders[folder]);
     return CS_OK;
 }
@@ -139,7 +140,8 @@ static cs_status list_file(const ce_save *s, json_t *files, const ce_shardfile_r
     bool seen = ce_files_size(&bytes, path) == CS_OK && bytes == record->bytes;
     if (!seen)
         ce_fail(CS_IO_ERROR,
-                "rank %d wrote %s, and rank 0 does not see it: is the directory on a file system that all hosts share?",
+                "rank %d wrote %s, but rank 0 does not see this file: the folder must be on a file system that all "
+                "hosts share",
                 writer, path);
     snprintf(digits, sizeof digits, "%08x", (unsigned)record->header_crc);
     json_array_append_new(files, json_pack("{s:s, s:I, s:s, s:i}", "name", name, "bytes", (json_int_t)record->bytes,
@@ -251,8 +253,8 @@ cs_status ce_save_commit(ce_save *s)
         ce_line_add(s->content->line, s->content->tag, s->digest);
     bool aside = set_aside(s, THE_REST) == CS_OK;
     if (!aside)
-        ce_log(CE_LOG_WARNING,
-               "no old checkpoint is removed this time, because a damaged one could not be set aside: %s", cs_error());
+        ce_log(CE_LOG_WARNING, "no old checkpoint is removed this time, because a damaged one could not be renamed: %s",
+               cs_error());
     ce_staging_close(&s->staging);
     s->path = NULL;
     if (aside && prune(s->dir, s->content->keep_last, s->content->keep_every) != CS_OK)
@@ -268,13 +270,12 @@ static cs_status check_client_state(const char *text)
     json_decref(value);
     if (text && !value)
         return ce_fail(CS_BAD_CONFIG,
-                       "checkpoint: the client state is no JSON text (line %d, column %d: %s), and nothing "
-                       "was written; a plain text is JSON as a string in quotes",
+                       "checkpoint: the client state is not JSON text (line %d, column %d: %s), and nothing was "
+                       "written; a plain text is JSON as a string in quotes",
                        why.line, why.column, why.text);
     if (length > CE_MANIFEST_LIMIT)
         return ce_fail(CS_BAD_CONFIG,
-                       "checkpoint: a client state of %zu bytes, of which there may be %d; nothing was "
-                       "written",
+                       "checkpoint: a client state of %zu bytes; at most %d are allowed, and nothing was written",
                        length, CE_MANIFEST_LIMIT);
     return CS_OK;
 }
@@ -282,7 +283,7 @@ static cs_status check_client_state(const char *text)
 static cs_status check_content(const ce_checkpoint_content *content)
 {
     if (!content->tag)
-        return ce_fail(CS_BAD_CONFIG, "checkpoint: no tag");
+        return ce_fail(CS_BAD_CONFIG, "checkpoint: the tag is missing");
     json_t *tag = json_string(content->tag);
     json_decref(tag);
     if (!tag)

@@ -139,7 +139,8 @@ static cs_status refuse_nonfinite(const ce_piece *piece, const char *data, int64
 {
     if (!has_nonfinite(data, bytes, piece->dtype))
         return CS_OK;
-    return ce_fail(CS_NOT_FINITE, "parameter %s holds an infinity or a NaN, and such a state is not saved",
+    return ce_fail(CS_NOT_FINITE,
+                   "parameter %s contains an infinity or a NaN; a checkpoint with such values is not saved",
                    piece->name);
 }
 

@@ -47,7 +47,8 @@ static void sweep(const char *dir)
         }
         if (!(work && ce_staging_is_locked(path)) && ce_files_remove_tree(path) != CS_OK)
             ce_log(CE_LOG_WARNING,
-                   "checkpoint: what an earlier run has left could not be removed, and the next save tries again: %s",
+                   "checkpoint: incomplete files of an earlier run could not be removed; the next save tries again: "
+                   "%s",
                    cs_error());
         free(path);
     }
@@ -63,7 +64,8 @@ static cs_status check_place(const char *dir, const char *name)
                  rmdir(path) != 0;
     if (taken)
         ce_fail(CS_IO_ERROR,
-                "%s exists and is no checkpoint of cspeed; nothing was written: move it away or save under another tag",
+                "%s exists and is not a checkpoint of cspeed; nothing was written: move it elsewhere, or save with "
+                "another tag",
                 path);
     return taken ? CS_IO_ERROR : CS_OK;
 }
@@ -138,7 +140,7 @@ static cs_status take_name(const ce_staging *staging, const char *target, taking
                                 : ce_fail_errno(CS_IO_ERROR, errno, "renaming %s to %s", staging->path, target);
     if (removed != CS_OK)
         ce_log(CE_LOG_WARNING,
-               "checkpoint: a part of what %s has replaced could not be removed, and may be removed by hand: %s",
+               "checkpoint: a part of the checkpoint that %s has replaced could not be removed; you can remove it: %s",
                target, cs_error());
     return CS_OK;
 }
@@ -150,10 +152,10 @@ static void take_back(const ce_staging *staging, const char *target, taking how)
         return;
     if (how == EXCHANGED && renameat2(AT_FDCWD, target, AT_FDCWD, staging->path, RENAME_EXCHANGE) == 0)
         return;
-    ce_log(
-        CE_LOG_WARNING,
-        "checkpoint: %s is whole, but %s/latest does not name it: a resume goes on from the one that latest names, or from this one with --tag %s",
-        target, staging->dir, staging->tag);
+    ce_log(CE_LOG_WARNING,
+           "checkpoint: %s is complete, but %s/latest does not name it: a training continues from the one that latest "
+           "names, or from this one with --tag %s",
+           target, staging->dir, staging->tag);
 }
 
 static cs_status name_latest(const char *dir, const char *target)
@@ -206,7 +208,7 @@ void ce_staging_close(ce_staging *staging)
 {
     if (staging->path && !staging->keep && ce_files_remove_tree(staging->path) != CS_OK)
         ce_log(CE_LOG_WARNING,
-               "checkpoint: an unfinished or replaced one could not be removed, and the next save tries again: %s",
+               "checkpoint: an incomplete or replaced checkpoint could not be removed; the next save tries again: %s",
                cs_error());
     if (staging->lock >= 0)
         close(staging->lock);
@@ -227,8 +229,8 @@ static cs_status mark(const char *path)
     CE_FREED char *file = ce_files_join(path, MARK);
     CE_TRY(ce_files_exists(file) ? CS_OK : ce_files_write(file, "", 0));
     ce_log(CE_LOG_WARNING,
-           "the damaged checkpoint %s is kept where it is, as this file system cannot rename it: its file " MARK
-           " says that it is not to be loaded, and a save under its tag replaces it",
+           "the damaged checkpoint %s is not renamed, because this file system cannot do it: its file " MARK " says "
+           "that it must not be loaded, and a save with its tag replaces it",
            path);
     return ce_files_sync_directory(path);
 }
@@ -315,7 +317,8 @@ static cs_status give_name(const char *dir, const char *path, const char *target
     if (ce_files_holds(target, REMOVED)) /* the rest that remove_in_place has left */
         CE_TRY(ce_files_remove_tree(target));
     CE_TRY(ce_files_rename(path, target));
-    ce_log(CE_LOG_WARNING, "%s was complete when the run that saved it was killed, and gets its name now", target);
+    ce_log(CE_LOG_WARNING,
+           "%s was complete when the run that saved it was killed, and is renamed to its final name now", target);
     return ce_files_sync_directory(dir);
 }
 
@@ -329,7 +332,8 @@ void ce_staging_recover(const char *dir)
         CE_FREED char *path = ce_files_join(dir, entry->d_name);
         CE_FREED char *target = is_ready(path, name) ? ce_files_join(dir, name) : NULL;
         if (target && !ce_files_holds(target, CE_MANIFEST_FILE) && give_name(dir, path, target) != CS_OK)
-            ce_log(CE_LOG_WARNING, "checkpoint: %s is complete and cannot get its name: %s", path, cs_error());
+            ce_log(CE_LOG_WARNING, "checkpoint: %s is complete, but cannot be renamed to its final name: %s", path,
+                   cs_error());
     }
     if (listing)
         closedir(listing);

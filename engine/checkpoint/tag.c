@@ -15,15 +15,15 @@ cs_status ce_tag_escape(char name[CE_TAG_BYTES], const char *tag)
 {
     size_t used = 0;
     if (!tag[0])
-        return ce_fail(CS_BAD_CONFIG, "checkpoint tag: \"\" names no directory; give it at least one character");
+        return ce_fail(CS_BAD_CONFIG, "checkpoint tag: \"\" is empty; it needs at least one character");
     bool escape_first = tag[0] == '.' || strcmp(tag, "latest") == 0 || strcmp(tag, "manifest.json") == 0;
     for (size_t i = 0; tag[i]; i++) {
         bool as_is = plain((unsigned char)tag[i]) && !(i == 0 && escape_first);
         size_t bytes = as_is ? 1 : 3;
         if (used + bytes >= CE_TAG_BYTES)
             return ce_fail(CS_BAD_CONFIG,
-                           "checkpoint tag \"%.60s...\" is longer than the %d bytes of a directory name "
-                           "(bytes other than letters, digits, '.', '_', '-' count three); shorten it",
+                           "checkpoint tag \"%.60s...\" is longer than the %d bytes of a directory name (each byte "
+                           "other than letters, digits, '.', '_', '-' counts three times); shorten it",
                            tag, CE_TAG_BYTES - 1);
         if (as_is)
             name[used] = tag[i];

@@ -23,8 +23,8 @@ static cs_status check_name(const char *name)
     json_decref(text);
     if (!text || !name[0] || strlen(name) > CE_SAFETENSORS_MAX_NAME || strcmp(name, "__metadata__") == 0)
         return ce_fail(CS_BAD_CONFIG,
-                       "checkpoint: \"%.200s\" cannot name a tensor: a name is UTF-8, not empty, at most %d bytes, "
-                       "and not __metadata__",
+                       "checkpoint: \"%.200s\" is not a valid name of a tensor: a name is UTF-8, has 1 to %d bytes, "
+                       "and is not __metadata__",
                        name ? name : "", CE_SAFETENSORS_MAX_NAME);
     return CS_OK;
 }
@@ -35,8 +35,9 @@ static cs_status check_piece(const ce_piece *piece)
     CE_TRY(check_name(piece->name));
     if (ce_write_plan_folder(piece->folder) < 0)
         return ce_fail(CS_BAD_CONFIG,
-                       "checkpoint: tensor %s: \"%s\" is no folder of a checkpoint; weights and optim are", piece->name,
-                       piece->folder ? piece->folder : "");
+                       "checkpoint: tensor %s: \"%s\" is not a folder of a checkpoint; the folders are weights and "
+                       "optim",
+                       piece->name, piece->folder ? piece->folder : "");
     if (piece->dims < 0 || piece->dims > CS_MAX_DIMS)
         return ce_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: 0 to %d dimensions, not %d", piece->name, CS_MAX_DIMS,
                        piece->dims);

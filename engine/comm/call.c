@@ -59,7 +59,7 @@ void ce_call_refuse(int rank, const ce_call *own_call, int peer, const ce_call *
         snprintf(numbers, sizeof numbers, " (collective number %u of rank %d, but number %u of rank %d)",
                  own_call->number, rank, other->number, peer);
     else if (own_call->what == other->what && own_call->root != other->root && !has_root(own_call))
-        snprintf(numbers, sizeof numbers, " (with other counts for some ranks)");
+        snprintf(numbers, sizeof numbers, " (with different counts for some ranks)");
     ce_fatal(CS_DISAGREE,
              "rank %d calls %s, but rank %d calls %s%s: all ranks must call the same collectives in the same "
              "order",

@@ -15,7 +15,7 @@ void ce_comm_require_member(const cs_comm *comm, const char *what)
 {
     if (comm->world.rank < 0)
         ce_fatal(CS_MISUSE,
-                 "%s of a group of which this rank is not a member: only those that passed its color to "
+                 "%s of a group to which this rank does not belong: only ranks that passed its color to "
                  "cs_comm_split may call it",
                  what);
 }
@@ -101,8 +101,9 @@ static void begin_with_root(cs_comm *comm, int beat, int64_t count, cs_dtype dty
 static void refuse_device_memory(const cs_comm *comm, const void *data, int64_t count)
 {
     if (comm->device_side && count > 0 && ce_device_holds(comm->device_side->device, data))
-        ce_fatal(CS_MISUSE, "this collective moves host memory only, and its buffer is in the memory of a GPU: copy it "
-                            "to the host, or use all_reduce, reduce_scatter, all_gather, broadcast, send and receive");
+        ce_fatal(CS_MISUSE, "this collective works on host memory only, and its buffer is in the memory of a GPU: "
+                            "copy it to the host, or use all_reduce, reduce_scatter, all_gather, broadcast, send and "
+                            "receive");
 }
 
 void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)

@@ -30,11 +30,14 @@ static cs_status choose(const ce_transport **chosen, const cs_world *world, cons
         *chosen = fits ? transports[i] : &ce_comm_self;
         if (fits || world->size == 1) /* an elastic job of any transport may shrink to one rank */
             return CS_OK;
-        return ce_fail(CS_BAD_CONFIG, "communication \"%s\" does not fit a world of %d rank%s with %d on this host",
-                       kind, world->size, ce_plural(world->size), world->local_size);
+        return ce_fail(CS_BAD_CONFIG,
+                       "communication \"%s\" is not possible for %d rank%s, of which %d are on this host", kind,
+                       world->size, ce_plural(world->size), world->local_size);
     }
     return ce_fail(CS_BAD_CONFIG,
-                   "communication: \"auto\", \"self\", \"shm\", \"tcp\", \"mpi\" or \"nccl\", not \"%s\"", kind);
+                   "communication \"%s\" is unknown: possible are \"auto\", \"self\", \"shm\", \"tcp\", \"mpi\" and "
+                   "\"nccl\"",
+                   kind);
 }
 
 size_t ce_comm_heap_wish(const cs_comm_settings *settings)
@@ -108,8 +111,8 @@ static cs_status open_resolved(cs_comm **comm, const cs_world *world, const cs_c
     if (resolved.device && !ce_device_has_own_memory(resolved.device))
         resolved.device = NULL;
     if (!resolved.device && resolved.kind && strcmp(resolved.kind, "nccl") == 0)
-        return ce_fail(CS_BAD_CONFIG, "communication \"nccl\" moves a CUDA device's memory, and this run has no such "
-                                      "device: use \"auto\"");
+        return ce_fail(CS_BAD_CONFIG, "communication \"nccl\" needs a CUDA device, and this run has none: use "
+                                      "\"auto\"");
     CE_TRY(choose(&transport, world, settings->kind));
     cs_comm *made = calloc(1, sizeof *made);
     if (!made)
@@ -208,7 +211,7 @@ void *cs_comm_alloc(cs_comm *comm, size_t bytes)
         return ce_device_side_alloc(comm->device_side, bytes);
     size_t left = comm->heap_bytes - comm->heap_used;
     if (bytes > left || (size_t)ce_round_up((int64_t)bytes, HEAP_ALIGNMENT) > left)
-        ce_fatal(CS_NO_MEMORY, "the shared heap of %zu bytes is used up: %zu more were wanted, %zu are left",
+        ce_fatal(CS_NO_MEMORY, "the shared memory of %zu bytes is too small: %zu more bytes are needed, %zu are left",
                  comm->heap_bytes, bytes, left);
     char *memory = comm->heap + comm->heap_used;
     comm->heap_used += (size_t)ce_round_up((int64_t)bytes, HEAP_ALIGNMENT);

@@ -18,7 +18,7 @@ cs_status ce_heap_open(cs_comm *comm, const cs_comm_settings *settings)
             return CS_OK;
         }
         if (settings->heap_bytes || bytes / 2 < MIN_HEAP)
-            return ce_fail_errno(CS_NO_MEMORY, errno, "no address space for a heap of %zu bytes", bytes);
+            return ce_fail_errno(CS_NO_MEMORY, errno, "out of address space for a shared memory of %zu bytes", bytes);
     }
 }
 

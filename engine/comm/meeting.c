@@ -28,8 +28,8 @@ static cs_status open_by_environment(cs_comm **comm, int rank, int size, const c
     cs_world world;
     CE_TRY(cs_world_read(&world));
     if ((rank != -1 && rank != world.rank) || (size != -1 && size != world.size))
-        return ce_fail(CS_BAD_CONFIG, "env://: rank %d of %d was given, but the environment says %d of %d", rank, size,
-                       world.rank, world.size);
+        return ce_fail(CS_BAD_CONFIG, "env://: the call says rank %d of %d, but the environment says rank %d of %d",
+                       rank, size, world.rank, world.size);
     return cs_comm_open(comm, &world, settings);
 }
 
@@ -64,7 +64,7 @@ static cs_status choose_address(cs_world *world, int *listener)
     cs_world anywhere = *world;
     bool keyed = getenv("CSPEED_SECRET") != NULL;
     if (getrandom(&nonce, sizeof nonce, 0) != sizeof nonce)
-        return ce_fail_errno(CS_IO_ERROR, errno, "no random number for the name of a meeting");
+        return ce_fail_errno(CS_IO_ERROR, errno, "the system provides no random number for the name of the rendezvous");
     snprintf(world->job, sizeof world->job, "file %016llx", nonce);
     snprintf(world->address, sizeof world->address, "127.0.0.1");
     if (keyed && gethostname(world->address, sizeof world->address - 1) < 0)
@@ -90,8 +90,8 @@ static cs_status write_file(const cs_world *world, const char *path)
     unlink(temporary);
     if (written && error == EEXIST)
         return ce_fail(CS_BAD_CONFIG,
-                       "file://%s exists: another job is meeting there, or one that was killed left it; "
-                       "choose another file, or remove it",
+                       "file://%s exists: another job uses it for its rendezvous, or a job that was killed has left "
+                       "it; choose another file, or remove it",
                        path);
     return error || !written ? ce_fail_errno(CS_IO_ERROR, error, "file://%s: rank 0 cannot write it", path) : CS_OK;
 }
@@ -111,8 +111,7 @@ static cs_status read_file(cs_world *world, const char *path, double seconds)
         nanosleep(&(struct timespec){ .tv_nsec = 10 * 1000 * 1000 }, NULL);
     } while (ce_clock_seconds() < end);
     return ce_fail(CS_NO_PEER,
-                   "rank 0 did not come within %.3g seconds: file://%s was not written; all ranks need the "
-                   "same file",
+                   "rank 0 did not join within %.3g seconds: file://%s was not written; all ranks need the same file",
                    seconds, path);
 }
 
@@ -196,8 +195,8 @@ cs_status cs_comm_open_at(cs_comm **comm, const char *init_method, int rank, int
         CE_TRY(status);
     } else {
         return ce_fail(CS_BAD_CONFIG,
-                       "the ranks meet by \"env://\", \"tcp://HOST:PORT\" or \"file://PATH\", not by "
-                       "\"%s\"",
+                       "\"%s\" is not a method of rendezvous: possible are \"env://\", \"tcp://HOST:PORT\" and "
+                       "\"file://PATH\"",
                        init_method);
     }
     return meet(comm, &world, listener, path, settings);

@@ -20,8 +20,9 @@ static cs_status open_module(void)
     ce_library_open(&library, NAME, "CSPEED_MPI_MODULE");
     if (!library.handle)
         return ce_fail(CS_UNSUPPORTED,
-                       "communication \"mpi\": " NAME " cannot be opened: %s. Install an MPI with its headers (Debian: "
-                       "apt install libopenmpi-dev, or libmpich-dev) and build with -DCSPEED_MPI=ON, or use \"auto\"",
+                       "communication \"mpi\": " NAME " cannot be opened: %s. Install an MPI library with its "
+                       "headers (Debian: apt install libopenmpi-dev, or libmpich-dev) and build with "
+                       "-DCSPEED_MPI=ON, or use \"auto\"",
                        library.why);
     const ce_mpi_module *found = dlsym(library.handle, "ce_module_mpi");
     if (!found || found->edition != CE_TRANSPORT_EDITION || strcmp(found->release, CS_VERSION) != 0)

@@ -96,7 +96,7 @@ static void add_message(ce_nonblocking *background, cs_work *work)
         background->messages = realloc(background->messages, capacity * sizeof *background->messages);
         background->works = realloc(background->works, capacity * sizeof *background->works);
         if (!background->messages || !background->works)
-            ce_fatal(CS_NO_MEMORY, "no memory for %d messages under way", background->capacity);
+            ce_fatal(CS_NO_MEMORY, "out of memory for %d pending messages", background->capacity);
     }
     begin(background->comm, work);
     bool incoming = work->call.what == CE_BEAT_RECEIVE;
@@ -140,7 +140,7 @@ static void look_around(const ce_nonblocking *background, double idle_since)
     if (lost >= 0 && (!closed || lost == peer))
         comm->transport->lose(comm, lost, closed ? "has left" : "was lost");
     if (limit > 0 && idle > limit)
-        comm->transport->lose(comm, peer, "did not come within the time of a call");
+        comm->transport->lose(comm, peer, "did not take part within the time limit of a call");
 }
 
 static void move_messages(ce_nonblocking *background, double *idle_since, long *pause)
@@ -207,7 +207,7 @@ cs_status ce_nonblocking_open(cs_comm *comm)
     ce_nonblocking *background = calloc(1, sizeof *background);
     comm->nonblocking = background;
     if (!background)
-        return ce_fail(CS_NO_MEMORY, "no memory for the calls that return before they are done");
+        return ce_fail(CS_NO_MEMORY, "out of memory for nonblocking calls");
     pthread_mutex_init(&background->lock, NULL);
     pthread_cond_init(&background->queued, NULL);
     pthread_cond_init(&background->finished, NULL);
@@ -219,7 +219,8 @@ cs_status ce_nonblocking_open(cs_comm *comm)
     CE_TRY(ce_split(&background->comm, comm, 0, comm->world.rank, &settings));
     int error = ce_thread_start(&background->thread, serve, background);
     background->started = error == 0;
-    return error ? ce_fail_errno(CS_NO_MEMORY, error, "cannot start the thread of a comm's background") : CS_OK;
+    return error ? ce_fail_errno(CS_NO_MEMORY, error, "cannot start the thread that executes nonblocking calls")
+                 : CS_OK;
 }
 
 void ce_nonblocking_close(cs_comm *comm)
@@ -261,12 +262,12 @@ static void check(const cs_comm *comm, const ce_call *call, const void *data)
 {
     const char *name = ce_call_name(call->what);
     if (!comm->nonblocking)
-        ce_fatal(CS_MISUSE, "%s without waiting: the comm must be opened with settings.nonblocking%s", name,
+        ce_fatal(CS_MISUSE, "nonblocking %s: the communicator must be opened with settings.nonblocking%s", name,
                  comm->world.rank < 0 ? ", and this rank is not a member of the group" : "");
     if (comm->device_side && call->count > 0 && ce_device_holds(comm->device_side->device, data))
         ce_fatal(CS_MISUSE,
-                 "%s without waiting moves host memory only, and its buffer is in the memory of a GPU, where "
-                 "the ordinary call returns when it is queued",
+                 "nonblocking %s works on host memory only, and its buffer is in the memory of a GPU; there the "
+                 "ordinary call returns as soon as it is queued",
                  name);
     CE_ASSERT(call->count >= 0);
     CE_ASSERT(!ce_call_is_message(call) ||
@@ -282,7 +283,7 @@ static cs_work *queue(cs_comm *comm, ce_call call, void *out, const void *in)
     if (work)
         background->unused = work->next;
     else if (!(work = malloc(sizeof *work)))
-        ce_fatal(CS_NO_MEMORY, "no memory for a call under way");
+        ce_fatal(CS_NO_MEMORY, "out of memory for a nonblocking call");
     *work = (cs_work){ .of = background, .comm = comm, .call = call, .out = out, .in = in };
     if (background->last)
         background->last->next = work;

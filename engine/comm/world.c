@@ -86,9 +86,13 @@ static cs_status read_local_by_srun(cs_world *world, const dialect *names)
     const char *step = getenv("SLURM_STEP_TASKS_PER_NODE"), *list = step ? step : getenv(names->local_size);
     int node = 0;
     if (!getenv(names->local_rank) || !getenv("SLURM_NODEID") || !list)
-        return ce_fail(CS_BAD_CONFIG, "environment: %s=%d, but SLURM_LOCALID=%s, SLURM_NODEID=%s, %s=%s: srun sets all",
-                       names->rank, world->rank, shown("SLURM_LOCALID"), shown("SLURM_NODEID"), names->local_size,
-                       shown(names->local_size));
+        return ce_fail(
+            CS_BAD_CONFIG,
+            "environment: %s=%d, but SLURM_LOCALID=%s, SLURM_NODEID=%s, %s=%s: srun sets all of them; set the "
+            "missing ones or unset the others of them; set the missing ones or unset the others of them; set the "
+            "missing ones or unset the others of them; set the missing ones or unset the others",
+            names->rank, world->rank, shown("SLURM_LOCALID"), shown("SLURM_NODEID"), names->local_size,
+            shown(names->local_size));
     CE_TRY(read_number(&world->local_rank, names->local_rank, 0, MAX_RANKS));
     CE_TRY(read_number(&node, "SLURM_NODEID", 0, MAX_RANKS));
     world->local_size = tasks_of_node(list, node);
@@ -106,7 +110,7 @@ static cs_status read_local(cs_world *world, const dialect *names)
     world->local_rank = world->rank;
     world->local_size = world->size;
     if (has_rank != has_size)
-        return ce_fail(CS_BAD_CONFIG, "environment: %s and %s belong together, seen %s=%s %s=%s", names->local_rank,
+        return ce_fail(CS_BAD_CONFIG, "environment: %s and %s must both be set; found %s=%s %s=%s", names->local_rank,
                        names->local_size, names->local_rank, shown(names->local_rank), names->local_size,
                        shown(names->local_size));
     if (!has_rank && names->level == MPIRUN && world->size > 1)
@@ -129,8 +133,7 @@ static cs_status read_master(cs_world *world, const dialect *names)
     const char *address = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
     if (names->level == TORCHRUN && (!address || !address[0] || !port))
         return ce_fail(CS_BAD_CONFIG,
-                       "environment: %s=%d needs MASTER_ADDR and MASTER_PORT, seen MASTER_ADDR=%s "
-                       "MASTER_PORT=%s",
+                       "environment: %s=%d needs MASTER_ADDR and MASTER_PORT; found MASTER_ADDR=%s MASTER_PORT=%s",
                        names->rank, world->rank, shown("MASTER_ADDR"), shown("MASTER_PORT"));
     if (address)
         CE_TRY(read_text(world->address, sizeof world->address, "MASTER_ADDR"));
@@ -171,8 +174,8 @@ static cs_status compare_others(const cs_world *world, const dialect *names)
         CE_TRY(read_number(&size, other->size, 1, MAX_RANKS));
         if (rank != world->rank || size != world->size)
             return ce_fail(CS_BAD_CONFIG,
-                           "environment: two starters disagree: %s=%d %s=%d, but %s=%d %s=%d; unset those that do not "
-                           "hold",
+                           "environment: two launchers have set different values: %s=%d %s=%d, but %s=%d %s=%d; "
+                           "unset the wrong ones",
                            names->rank, world->rank, names->size, world->size, other->rank, rank, other->size, size);
     }
     return CS_OK;
@@ -181,7 +184,7 @@ static cs_status compare_others(const cs_world *world, const dialect *names)
 static cs_status read_dialect(cs_world *world, const dialect *names)
 {
     if (!getenv(names->rank) || !getenv(names->size))
-        return ce_fail(CS_BAD_CONFIG, "environment: %s and %s belong together, seen %s=%s %s=%s", names->rank,
+        return ce_fail(CS_BAD_CONFIG, "environment: %s and %s must both be set; found %s=%s %s=%s", names->rank,
                        names->size, names->rank, shown(names->rank), names->size, shown(names->size));
     CE_TRY(read_number(&world->size, names->size, 1, MAX_RANKS));
     CE_TRY(read_number(&world->rank, names->rank, 0, MAX_RANKS));

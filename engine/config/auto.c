@@ -83,12 +83,12 @@ static void note_optimizer(ce_json *doc, bool for_trainer, bool set)
                                   : "as where a program supplies one of its own";
     const char *whose = for_trainer ? "that Trainer's" : "DeepSpeed's";
     if (set) /* true if --set gave keys of optimizer.params */
-        ce_json_note(doc, "optimizer", "not in the file, %s: AdamW with %s defaults, but for what --set gives", why,
+        ce_json_note(doc, "optimizer", "not in the file, %s: AdamW with %s defaults, except what --set gives", why,
                      whose);
     else
         ce_json_note(doc, "optimizer",
-                     "not in the file, %s: AdamW with %s defaults (lr %s, betas 0.9 and 0.999, eps 1e-8, weight_decay "
-                     "0)%s; --set optimizer.params.lr=X gives another rate",
+                     "not in the file, %s: AdamW with %s defaults (lr %s, betas 0.9 and 0.999, eps 1e-8, "
+                     "weight_decay 0)%s; --set optimizer.params.lr=X sets another rate",
                      why, whose, for_trainer ? "5e-5" : "1e-3",
                      for_trainer || ce_json_is_set(doc, "scheduler") ? "" : ", at a constant rate");
 }
@@ -118,10 +118,10 @@ static void supply_schedule(ce_json *doc)
     supply(doc, "scheduler.params", "total_num_steps", json_string("auto"));
     ce_json_note(
         doc, "scheduler",
-        "not in the file, whose \"auto\" says that Hugging Face's Trainer supplies it: the rate falls linearly "
-        "to 0 at the last step, as that Trainer has it by default%s; --set scheduler=null keeps it constant, --set "
+        "not in the file, whose \"auto\" says that Hugging Face's Trainer supplies it: the rate falls linearly to 0 "
+        "at the last step, the default of that Trainer%s; --set scheduler=null keeps it constant, --set "
         "scheduler.params.warmup_ratio=0.03 adds a warm-up",
-        set ? ", but for what --set gives" : "");
+        set ? ", except what --set gives" : "");
 }
 
 /* ---- "auto" ---- */

@@ -37,7 +37,8 @@ static bool take_usual(cs_config *config)
     json_object_set_new(root, MICRO, json_integer(USUAL_MICRO));
     ce_json_mark(config->doc, MICRO, "auto: Hugging Face's default");
     ce_json_note(config->doc, path,
-                 "\"auto\" became " MICRO " = %d, Hugging Face's default; --set " MICRO "=N says another", USUAL_MICRO);
+                 "\"auto\" became " MICRO " = %d, Hugging Face's default; --set " MICRO "=N sets another value",
+                 USUAL_MICRO);
     return true;
 }
 

@@ -154,9 +154,9 @@ cs_status ce_config_need_model(const cs_config *config)
         return CS_OK;
     if (!folder)
         return ce_fail(CS_BAD_CONFIG,
-                       "no model: name a Hugging Face folder (train --model DIR, or the key cspeed.model), or describe "
-                       "one (cspeed.model as an object with the keys of a config.json); a C program may give "
-                       "cs_initialize its own");
+                       "no model: name a Hugging Face folder (train --model DIR, or the key cspeed.model), or "
+                       "describe one (cspeed.model as an object with the keys of a config.json); a C program can "
+                       "pass its own to cs_initialize");
     ce_hub_hint(hint, folder);
     return ce_fail(
         CS_NOT_FOUND,

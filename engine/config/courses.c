@@ -142,14 +142,18 @@ static void read_root(cs_config *config, const char *path, const ce_course *cour
         ce_json_fault(config->doc, place, "total_curriculum_step%s difficulty_step%s are needed, above 0",
                       linear ? " and" : ",", linear ? "" : " and root_degree");
     else if (course->min < 1 || course->max < course->min)
-        ce_json_fault(config->doc, path, "min_difficulty and max_difficulty are needed, the one not above the other");
+        ce_json_fault(
+            config->doc, path,
+            "min_difficulty and max_difficulty are needed, and min_difficulty must not be above max_difficulty");
     else if (course->stride > course->min)
         ce_json_fault(config->doc, place,
                       "difficulty_step %lld is above min_difficulty %lld: rounded down, samples would have no token",
                       (long long)course->stride, (long long)course->min);
     else if (course->stride % 8)
-        ce_json_note(config->doc, place, "difficulty_step %lld is not a multiple of 8, which vectors like best",
-                     (long long)course->stride);
+        ce_json_note(
+            config->doc, place,
+            "difficulty_step %lld is not a multiple of 8, the length with which vector instructions are fastest",
+            (long long)course->stride);
     config->settings.curriculum = (ce_difficulty){ .kind = CE_DIFFICULTY_ROOT,
                                                    .min = course->min,
                                                    .max = course->max,
@@ -175,6 +179,7 @@ void ce_courses_resolve(cs_config *config)
     else
         read_root(config, path, course);
     if (s->curriculum.max > s->seq_len)
-        ce_json_fault(config->doc, path, "samples of %lld tokens are wanted, and cspeed.data.seq_len is %lld",
+        ce_json_fault(config->doc, path,
+                      "the curriculum ends with samples of %lld tokens, but cspeed.data.seq_len is %lld",
                       (long long)s->curriculum.max, (long long)s->seq_len);
 }

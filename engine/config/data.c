@@ -166,7 +166,7 @@ static void read_weights(cs_config *config)
             s->weights[index] = json_number_value(value);
     }
     if (s->weighted && !s->shuffle)
-        ce_json_fault(config->doc, path, "a mixture has no order but a shuffled one: leave data.shuffle true");
+        ce_json_fault(config->doc, path, "a mixture of several sets is always shuffled: leave data.shuffle true");
 }
 
 static void check_long(cs_config *config)

@@ -92,7 +92,7 @@ static cs_status solve_world(ce_elasticity_plan *plan, const ce_elasticity *sett
 {
     int64_t parts = world / settings->model_parallel_size, best = 0;
     if (world % settings->model_parallel_size != 0)
-        return ce_fail(CS_BAD_CONFIG, "elasticity: %lld ranks cannot be split by model_parallel_size %lld",
+        return ce_fail(CS_BAD_CONFIG, "elasticity: %lld ranks cannot be divided by model_parallel_size %lld",
                        (long long)world, (long long)settings->model_parallel_size);
     for (int i = 0; i < settings->micro_count; i++) {
         int64_t min;
@@ -134,7 +134,7 @@ cs_status ce_elasticity_solve(ce_elasticity_plan *plan, const ce_elasticity *set
     if (settings->version == 0.2)
         return solve_nodes(plan, settings, world);
     if (!solve_counts(plan, settings, settings->max_train_batch_size, settings->min_gpus, settings->max_gpus))
-        return ce_fail(CS_BAD_CONFIG, "elasticity: no batch up to %lld can be shared out over %lld to %lld ranks",
+        return ce_fail(CS_BAD_CONFIG, "elasticity: no batch size up to %lld can be divided among %lld to %lld ranks",
                        (long long)settings->max_train_batch_size, (long long)settings->min_gpus,
                        (long long)settings->max_gpus);
     return CS_OK;

@@ -36,7 +36,7 @@ static void turn_offload(ce_json *doc, const char *old, const char *today)
     if (!json_is_boolean(value))
         return; /* If `old` has a value of another type, its row in the key table reports the error. */
     if (json_is_object(json_object_get(zero, today))) {
-        ce_json_fault_key(doc, path, "the old spelling of \"%s\", which is there too: leave this one out", today);
+        ce_json_fault_key(doc, path, "the old spelling of \"%s\", which is set too: remove this one", today);
         return;
     }
     if (json_is_true(value)) {
@@ -82,6 +82,6 @@ void ce_legacy_resolve(cs_config *config)
     turn_offload(doc, "cpu_offload_param", "offload_param");
     if (ce_json_is_set(doc, "bfloat16"))
         ce_json_note(doc, "bfloat16",
-                     ce_json_is_set(doc, "bf16") ? "ignored, because \"bf16\" is there too"
+                     ce_json_is_set(doc, "bf16") ? "ignored, because \"bf16\" is set too"
                                                  : "the old spelling of \"bf16\"");
 }

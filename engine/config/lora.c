@@ -68,8 +68,8 @@ void ce_lora_resolve(cs_config *config)
                       "expressions are not supported");
     if (lora->dora && lora->dropout > 0 && !config->reads)
         ce_json_fault(config->doc, "cspeed.lora.dropout",
-                      "not supported: %g with DoRA, which would compute the product of the weights twice: set it to 0, "
-                      "or cspeed.lora.dora to false",
+                      "not supported: %g with DoRA, which would have to compute each product of the weights twice: "
+                      "set it to 0, or cspeed.lora.dora to false",
                       lora->dropout);
     if (lora->r == 0 && !lora->adapter && other)
         ce_json_fault(config->doc, "cspeed.lora", "it has no effect without a rank: set cspeed.lora.r");
@@ -77,5 +77,5 @@ void ce_lora_resolve(cs_config *config)
         if (ce_resolve_is_given(config, of_folder[i]))
             ce_json_fault(config->doc, of_folder[i],
                           config->reads ? "the checkpoint has adapters of its own, so it takes no others"
-                                        : "it is that of cspeed.lora.adapter's adapter_config.json: leave it out");
+                                        : "cspeed.lora.adapter's adapter_config.json sets it: remove this key");
 }

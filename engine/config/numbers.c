@@ -49,7 +49,7 @@ static void resolve_plain(cs_config *config)
     int type = type_of(config, "data_types.param_dtype", s->param_dtype);
     s->precision = plain(s);
     if (s->bf16 && s->bf16_slots && !s->bf16_masters)
-        ce_json_fault(config->doc, "bf16.bf16_optimizer_states", "bf16_master_weights_and_grads is needed with it");
+        ce_json_fault(config->doc, "bf16.bf16_optimizer_states", "it needs bf16_master_weights_and_grads too");
     if (type != NO_TYPE && type != (int)s->precision.values)
         ce_json_fault(config->doc, "data_types.param_dtype", "%s is not what fp16.enabled and bf16.enabled say: %s",
                       ce_precision_name((cs_dtype)type), ce_precision_name(s->precision.values));
@@ -109,9 +109,11 @@ static void resolve_amp(cs_config *config)
     int level = s->amp.level;
     bool half = level >= CE_AMP_O2, whole = level == CE_AMP_O3;
     if (!half && s->amp.keep_norms)
-        ce_json_fault(config->doc, "amp.keep_batchnorm_fp32", "parameters are fp32 at O%d anyway: leave it out", level);
+        ce_json_fault(config->doc, "amp.keep_batchnorm_fp32",
+                      "parameters are always fp32 with opt_level O%d: leave it out", level);
     if (!half && s->amp.masters)
-        ce_json_fault(config->doc, "amp.master_weights", "parameters are fp32 at O%d anyway: leave it out", level);
+        ce_json_fault(config->doc, "amp.master_weights", "parameters are always fp32 with opt_level O%d: leave it out",
+                      level);
     bool norms = flag_of(config, "amp.keep_batchnorm_fp32", s->amp.keep_norms, !whole);
     bool masters = flag_of(config, "amp.master_weights", s->amp.masters, !whole);
     cs_dtype state = half && !masters ? CS_F16 : CS_F32;
@@ -145,9 +147,8 @@ static void resolve_autocast(cs_config *config)
     if (!s->autocast.dtype || type == CS_F32)
         ce_json_fault(config->doc, "torch_autocast.dtype", "bfloat16 or float16 is needed");
     if (s->autocast.modules && !holds_linear(s->autocast.modules))
-        ce_json_fault(
-            config->doc, "torch_autocast.lower_precision_safe_modules",
-            "not supported: a list without torch.nn.Linear, because matrix products are what runs in 16 bits");
+        ce_json_fault(config->doc, "torch_autocast.lower_precision_safe_modules",
+                      "not supported: a list without torch.nn.Linear, because only matrix products run in 16 bits");
     s->precision = (ce_precision){ .products = type == CS_F16 ? CS_F16 : CS_BF16, .scaled = type == CS_F16 };
 }
 
@@ -166,7 +167,8 @@ static void resolve_types(cs_config *config)
         return;
     if (types->wire != CS_F32)
         ce_json_fault(config->doc, "communication_data_type",
-                      "not supported: %s for gradients that accumulate in %s, because each rounds what the other keeps",
+                      "not supported: %s for gradients that accumulate in %s, because each of them loses bits that "
+                      "the other has",
                       ce_precision_name(types->wire), ce_precision_name(types->sums));
     /* The result has the same bits as if fp32 were sent, because the gradients were rounded before, and are added in
      * fp32. */

@@ -54,12 +54,11 @@ void ce_preference_resolve(cs_config *config)
         ce_json_fault(config->doc, DPO ".label_smoothing", "only the loss_type \"robust\" has it");
     if (rule->smoothing >= 0.5)
         ce_json_fault(config->doc, DPO ".label_smoothing",
-                      "less than 0.5 is needed: with half of the labels wrong "
-                      "there is nothing to learn");
+                      "less than 0.5 is needed: with half of the labels wrong the loss has no gradient");
     refuse(config, "cspeed.data.packing", s->packing == CE_PACK_DOCUMENTS, "each answer is a sequence of its own");
     refuse(config, "cspeed.data.long", s->longer != CE_LONG_AUTO, "an answer is always cut after seq_len tokens");
-    refuse(config, "cspeed.data.turns", s->turns != 0, "of a conversation the answers after the prompt are learnt");
-    refuse(config, "cspeed.data.weights", s->weighted, "pairs are not mixed by weight yet");
+    refuse(config, "cspeed.data.turns", s->turns != 0, "the answers after the prompt always count in the loss");
+    refuse(config, "cspeed.data.weights", s->weighted, "sets of pairs cannot be mixed by weight");
     refuse(config, "cspeed.data.field", strcmp(s->field, "text") != 0,
            "the keys of a pair are prompt, chosen and rejected");
     refuse(config, "cspeed.data.columns", s->columns.count > 0, "the keys of a pair are prompt, chosen and rejected");

@@ -233,5 +233,5 @@ void ce_sections_resolve(cs_config *config)
         ce_json_fault(config->doc, path,
                       "not supported: on several nodes, because a checkpoint is one directory that all ranks see");
     else if (config->settings.node_storage)
-        ce_json_note(config->doc, path, "already so, as all ranks are on this node");
+        ce_json_note(config->doc, path, "it has no effect, because all ranks are on this node");
 }

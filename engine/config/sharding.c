@@ -165,7 +165,7 @@ static void name_stage(cs_config *config)
     given = json_object_get(section, "stage");
     if (json_is_number(given) && s->stage != named)
         ce_json_fault(config->doc, strategy_path,
-                      "%s is stage %lld, and zero_optimization.stage is %lld: leave one of the two out",
+                      "%s is stage %lld, and zero_optimization.stage is %lld: remove one of the two",
                       strategies[s->sharding_strategy].name, (long long)named, (long long)s->stage);
     if (!section || (given && !json_is_null(given)))
         return;
@@ -196,8 +196,8 @@ static void group_by_hosts(cs_config *config)
     if (uneven)
         ce_json_fault(
             config->doc, path,
-            "the hosts have %s ranks, and %s makes the ranks of each host a group: start equally many on each, "
-            "or set zero_optimization.mics_shard_size",
+            "the hosts have %s ranks, and %s makes the ranks of each host a group: start the same number on each, or "
+            "set zero_optimization.mics_shard_size",
             uneven, name);
     else if (world->size % world->local_size != 0)
         ce_json_fault(config->doc, path,
@@ -226,7 +226,7 @@ void ce_sharding_resolve(cs_config *config)
     check_offload(config, "zero_optimization.offload_optimizer.device", s->offload_optimizer);
     s->shard_size = world;
     if (size > 0 && strategy != BY_STAGE && !strategies[strategy].hybrid)
-        ce_json_fault(config->doc, path, "%s shards over all ranks: HYBRID_SHARD shards over groups of them",
+        ce_json_fault(config->doc, path, "%s shards over all ranks; only HYBRID_SHARD shards over groups of ranks",
                       strategies[strategy].name);
     else if (size > 0 && s->stage == 0)
         ce_json_fault(config->doc, path, "stage 0 shards nothing: take stage 1, 2 or 3, or leave this key out");

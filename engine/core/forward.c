@@ -126,12 +126,13 @@ static void check_batch(const cs_engine *engine, const cs_batch *batch)
                  tokens ? "CS_I32" : "CS_F32", (long long)samples, (long long)columns,
                  tokens ? "seq_len" : "inputs of a sample", (long long)inputs.shape[0], (long long)inputs.shape[1]);
     if (batch->starts.data && (!tokens || cs_count(batch->starts) != cs_count(inputs)))
-        ce_fatal(CS_MISUSE, "cs_forward: starts are for tokens, one for each");
+        ce_fatal(CS_MISUSE, "cs_forward: starts are allowed only with tokens, one for each token");
     if (ce_preference_is_on(engine) && (!batch->references.data || cs_count(batch->references) != samples))
         ce_fatal(CS_MISUSE, "cs_forward: with cspeed.dpo references are needed, one for each of the %lld sequences",
                  (long long)samples);
     if (!targets.data || targets.shape[0] != samples || (tokens && cs_count(targets) != cs_count(inputs)))
-        ce_fatal(CS_MISUSE, "cs_forward: targets must be of the same %lld samples as the inputs", (long long)samples);
+        ce_fatal(CS_MISUSE, "cs_forward: inputs and targets must have the same number of samples, %lld",
+                 (long long)samples);
     if (targets.dtype != (tokens ? CS_I32 : engine->model->target_dtype))
         ce_fatal(CS_MISUSE, "cs_forward: targets of this model are %s",
                  tokens || engine->model->target_dtype == CS_I32 ? "CS_I32" : "CS_F32");
@@ -197,8 +198,8 @@ void cs_forward(cs_engine *engine, const cs_batch *batch)
     end_if_asked(engine);
     ce_phase_begin(engine, CE_FORWARD);
     if (engine->config->reads)
-        ce_fatal(CS_MISUSE, "cs_forward: this model was opened by cs_reopen, to be used; train it with a "
-                            "configuration of its own and cspeed.load");
+        ce_fatal(CS_MISUSE, "cs_forward: this model was opened by cs_reopen, which does not train; to train it, use "
+                            "a configuration with cspeed.load");
     engine->fresh = false;
     check_batch(engine, batch);
     forward_batch(engine, batch);

@@ -18,7 +18,7 @@ static const char *obstacle(const cs_engine *engine)
     if (!ce_device_has_graphs(engine->device))
         return "this device has no graphs";
     if (engine->world.size > 1 && strcmp(cs_comm_kind(engine->comm), "nccl") != 0)
-        return "what ranks send each other goes through the host's memory; they need NCCL";
+        return "the messages of the ranks are copied through host memory; graphs need NCCL";
     if (engine->settings->comms_logger.enabled)
         return "comms_logger waits for each collective";
     return NULL;
@@ -29,7 +29,7 @@ void ce_graphs_open(cs_engine *engine)
     const char *why = obstacle(engine);
     engine->graphs = engine->settings->cuda_graphs && !why;
     if (engine->settings->cuda_graphs && why)
-        ce_log(CE_LOG_WARNING, "cspeed.cuda_graphs is left out, because %s", why);
+        ce_log(CE_LOG_WARNING, "cspeed.cuda_graphs has no effect, because %s", why);
 }
 
 /* Begins a capture or a replay. No rank captures the pass that is profiled, because profiling waits for each unit, and

@@ -19,8 +19,8 @@ static const struct {
 void ce_phase_expect(const cs_engine *engine, ce_phase due, const char *verb)
 {
     if (engine->phase != due)
-        ce_fatal(CS_MISUSE, "%s was called where %s is due: the order is cs_forward, cs_backward, cs_step", verb,
-                 phases[engine->phase].verb);
+        ce_fatal(CS_MISUSE, "%s was called, and %s must be called next: the order is cs_forward, cs_backward, cs_step",
+                 verb, phases[engine->phase].verb);
 }
 
 double ce_phase_clock(cs_engine *engine)

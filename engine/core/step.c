@@ -20,12 +20,13 @@ static void follow_comm(cs_engine *engine)
 double cs_schedule_rate(const cs_engine *engine, int64_t step)
 {
     if (step < 0)
-        ce_fatal(CS_MISUSE, "cs_schedule_rate: there is no update number %lld", (long long)step);
+        ce_fatal(CS_MISUSE, "cs_schedule_rate: update %lld does not exist", (long long)step);
     if (!engine->rate)
         return ce_schedule_rate(&engine->settings->schedule, step);
     double rate = engine->rate(step, engine->rate_argument);
     if (!(rate >= 0 && isfinite(rate)))
-        ce_fatal(CS_MISUSE, "the program's schedule answered %g for step %lld: a rate is a number of 0 or more", rate,
+        ce_fatal(CS_MISUSE,
+                 "the program's schedule returned %g for step %lld: a learning rate is a number of 0 or more", rate,
                  (long long)step);
     return rate;
 }
@@ -78,7 +79,8 @@ static void update_scale(cs_engine *engine, int64_t rows, bool skip)
 {
     const char *said = "";
     if (rows == 0) {
-        CE_SAY_LOGGED("step %lld had no target in any sample, and moved nothing", (long long)engine->metrics.step);
+        CE_SAY_LOGGED("step %lld had no target in any sample, so no parameter changed",
+                      (long long)engine->metrics.step);
         return;
     }
     cs_status status = ce_scaler_judge(&engine->scaler, &engine->settings->scaler, skip, &said);

@@ -23,10 +23,10 @@ static cs_status map_text(ce_corpus *corpus, FILE *file, const char *path)
     if (!S_ISREG(facts.st_mode))
         return ce_fail(CS_BAD_FILE, "%s: not a regular file; save the text in one first", path);
     if (facts.st_size == 0)
-        return ce_fail(CS_BAD_FILE, "%s: empty; there is nothing to learn from it", path);
+        return ce_fail(CS_BAD_FILE, "%s: empty; there is nothing to train on", path);
     void *mapping = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, fileno(file), 0);
     if (mapping == MAP_FAILED)
-        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot map it", path);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot be mapped into memory", path);
     corpus->texts[corpus->text_count].path = path;
     corpus->texts[corpus->text_count].bytes = mapping;
     corpus->texts[corpus->text_count++].size = (size_t)facts.st_size;
@@ -119,10 +119,10 @@ static cs_status cut_list(ce_corpus *corpus, const char *at, const char *end, in
     }
     const char *path = corpus->texts[corpus->text_count - 1].path;
     if (at == end)
-        return ce_fail(CS_BAD_FILE, "%s: cut short: it is a list of objects, whose end is missing", path);
+        return ce_fail(CS_BAD_FILE, "%s: truncated: it is a list of objects, whose end is missing", path);
     return is_blank(at + 1, end)
                ? CS_OK
-               : ce_fail(CS_BAD_FILE, "%s: there is more behind the list of objects that it begins with", path);
+               : ce_fail(CS_BAD_FILE, "%s: there is more text after the list of objects with which it begins", path);
 }
 
 static cs_status cut_json(ce_corpus *corpus, const ce_corpus_files *files)
@@ -150,16 +150,16 @@ static cs_status check_name(const ce_corpus *corpus, const char *path)
     if (strcasestr(basename(path), ".csv") || strcasestr(basename(path), ".tsv"))
         return ce_fail(
             CS_BAD_FILE,
-            "%s: a table of separated values: make lines of JSON of its rows, python3 -c \"import csv, json, "
-            "sys; [print(json.dumps(r)) for r in csv.DictReader(open(sys.argv[1]))]\" '%s' > rows.jsonl; or "
-            "name it .txt, if its characters are the text",
+            "%s: a table of separated values: convert its rows to JSON lines, python3 -c \"import csv, json, sys; "
+            "[print(json.dumps(r)) for r in csv.DictReader(open(sys.argv[1]))]\" '%s' > rows.jsonl; or rename it to "
+            ".txt if its characters are the text",
             path, path);
     int64_t wide = 0;
     json_t *row = *bytes == '{' ? ce_json_document(bytes, newline ? (size_t)(newline - bytes) : size, &wide) : NULL;
     json_decref(row);
     return row ? ce_fail(CS_BAD_FILE,
-                         "%s: its first line is a JSON object: name it .jsonl, if its rows are texts, or .txt, if its "
-                         "characters are the text",
+                         "%s: its first line is a JSON object: rename it to .jsonl if each line is a row, or to .txt "
+                         "if its characters are the text",
                          path)
                : CS_OK;
 }
@@ -252,14 +252,14 @@ cs_status ce_corpus_split(ce_corpus *corpus, double fraction, int64_t min)
         lines |= corpus->documents[i].is_json;
     if (total < min)
         return ce_fail(CS_BAD_FILE,
-                       "%s: too short: %" PRId64 " bytes, and one sequence takes %" PRId64 " (seq_len + 1)", name,
+                       "%s: too short: %" PRId64 " bytes, and one sequence needs %" PRId64 " (seq_len + 1)", name,
                        total, min);
     if (fraction == 0)
         return CS_OK;
     if (total < 2 * min || (lines && corpus->document_count < 2))
         return ce_fail(CS_BAD_FILE,
-                       "%s: too short: %" PRId64 " bytes, and training and validation take one sequence of %" PRId64
-                       " (seq_len + 1) each, of lines of JSON one each; --valid 0 does without validation",
+                       "%s: too short: %" PRId64 " bytes, and training and validation need one sequence of %" PRId64 " "
+                       "(seq_len + 1) each, and JSON lines at least one line each; --valid 0 makes no validation data",
                        name, total, min);
     int64_t wanted = (int64_t)((double)total * fraction);
     wanted = wanted < min ? min : wanted > total - min ? total - min : wanted;

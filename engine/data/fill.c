@@ -44,8 +44,8 @@ static cs_status refuse(const planner *self, int64_t number, int64_t length)
     if (!ce_places_find(place, self->path, number))
         snprintf(place, sizeof place, "%s, document %" PRId64, self->path, number);
     return ce_fail(CS_BAD_FILE,
-                   "%s: %" PRId64 " tokens, more than seq_len, %" PRId64
-                   ", and cspeed.data.long is \"refuse\"; take a greater seq_len, or truncate, split or drop",
+                   "%s: %" PRId64 " tokens, more than seq_len, %" PRId64 ", and cspeed.data.long is \"refuse\"; take "
+                   "a greater seq_len, or set it to truncate, split or drop",
                    place, length, self->seq_len);
 }
 

@@ -118,12 +118,13 @@ static cs_status check_tokens(const ce_job_plan *plan, const ce_shape *shape)
         json_int_t id = json_integer_value(token);
         const json_t *label = json_array_get(shape->labels, index);
         if (id < 0 || id >= size)
-            return ce_fail(CS_BAD_FILE, "\"input_ids\" has the token %lld, and the tokenizer has %" PRId64,
+            return ce_fail(CS_BAD_FILE,
+                           "\"input_ids\" has the token %lld, but the tokenizer has only %" PRId64 " tokens",
                            (long long)id, size);
         if (label && json_integer_value(label) != IGNORED && json_integer_value(label) != id)
             return ce_fail(CS_BAD_FILE,
-                           "\"labels\" has %lld at %zu, where \"input_ids\" has %lld: a label is -100 or the token at "
-                           "its own place, because training moves the targets by one",
+                           "\"labels\" has %lld at %zu, where \"input_ids\" has %lld: a label is -100 or the token "
+                           "at the same position, because training shifts the targets by one",
                            (long long)json_integer_value(label), index, (long long)id);
     }
     return CS_OK;
@@ -230,7 +231,7 @@ static cs_status put_pair(ce_job_work *work, ce_job_workspace *workspace, const 
     const char *what = learnt == 0 ? "prompt" : second - first <= learnt ? "chosen answer" : "rejected answer";
     work->token_count = first; /* The tokens of a line that is skipped are removed again. */
     work->start_count -= CE_PAIR_ANSWERS;
-    return ce_fail(CS_BAD_FILE, "the %s has no token", what);
+    return ce_fail(CS_BAD_FILE, "the %s has no tokenssss", what);
 }
 
 static cs_status make_answers(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
@@ -261,9 +262,8 @@ static cs_status make_json(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     if (status == CS_OK)
         status = make_shape(work, plan, workspace, &shape);
     else if (status == CS_BAD_FILE && json_object_get(root, "chosen") && json_object_get(root, "rejected"))
-        status =
-            ce_fail(CS_BAD_FILE, "a pair of answers, chosen and rejected: with cspeed.dpo.beta `train` learns from "
-                                 "pairs, and `eval --reference FOLDER` measures on them");
+        status = ce_fail(CS_BAD_FILE, "a pair of answers, chosen and rejected: `train` uses pairs only with "
+                                      "cspeed.dpo.beta, and `eval` only with --reference FOLDER");
     if (status == CS_OK)
         ce_columns_note(&work->columns, root, &shape.used);
     ce_shape_free(&shape);
@@ -294,7 +294,7 @@ static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     cs_status status =
         root ? make_json(work, plan, workspace, root)
              : ce_fail(CS_BAD_FILE,
-                       "each line, or element of a list, has to be one JSON object; counted from its beginning, %s",
+                       "each line, or element of the list, must be one JSON object; in its own lines and columns: %s",
                        cs_error());
     if (status == CS_OK)
         return CS_OK;

@@ -11,16 +11,15 @@ static cs_status check(const double *weights, const int64_t *windows, int count,
     *sum = 0;
     for (int i = 0; i < count; i++) {
         if (!(weights[i] >= 0 && weights[i] < INFINITY))
-            return ce_fail(CS_BAD_CONFIG, "cspeed.data.weights: %g is not a weight: 0 or more is", weights[i]);
+            return ce_fail(CS_BAD_CONFIG, "cspeed.data.weights: %g is not a weight; a weight is 0 or more", weights[i]);
         if (weights[i] > 0 && windows[i] == 0)
             return ce_fail(CS_BAD_FILE,
-                           "cspeed.data.weights: set %d is to be a part of the mixture, and has no tokens for "
-                           "one sequence",
+                           "cspeed.data.weights: set %d has a weight above 0, but too few tokens for one sequence",
                            i + 1);
         *sum += weights[i];
     }
     if (!(*sum > 0 && *sum < INFINITY))
-        return ce_fail(CS_BAD_CONFIG, "cspeed.data.weights: one of them has to be above 0");
+        return ce_fail(CS_BAD_CONFIG, "cspeed.data.weights: at least one weight must be above 0");
     return CS_OK;
 }
 

@@ -102,8 +102,8 @@ static cs_status refuse(const packer *self, cs_status status, const char *senten
 {
     if (status != CS_BAD_FILE && status != CS_UNSUPPORTED)
         return ce_fail(status, "%s", sentence);
-    return ce_fail(status, "%s; \"skip_bad\" is the number of such lines that may be left out, and is %" PRId64 " here",
-                   sentence, self->plan.skip_bad);
+    return ce_fail(status, "%s; \"skip_bad\", the number of such lines that may be left out, is %" PRId64, sentence,
+                   self->plan.skip_bad);
 }
 
 /* Warns about the lines that a job has skipped, in the order of the lines. Fails if more lines were skipped than
@@ -150,7 +150,7 @@ static void report_rows(const packer *self)
 {
     ce_columns_report(&self->columns);
     if (self->bare > 0)
-        ce_log(CE_LOG_WARNING, "%" PRId64 " conversation%s no answer to train on and %s left out, the first is %s",
+        ce_log(CE_LOG_WARNING, "%" PRId64 " conversation%s no answer to train on and %s left out; the first is %s",
                self->bare, self->bare == 1 ? " has" : "s have", self->bare == 1 ? "is" : "are", self->bare_sentence);
     if (self->wide > 0)
         ce_log(CE_LOG_WARNING,
@@ -311,7 +311,7 @@ static cs_status write_sets(packer *self, const ce_packing_settings *settings, c
     if (status == CS_OK && settings->seq_len > 0 && train.total <= settings->seq_len)
         status =
             ce_fail(CS_BAD_FILE,
-                    "%s: too short: %" PRId64 " tokens to train on, and one sequence takes %" PRId64 " (seq_len + 1)",
+                    "%s: too short: %" PRId64 " tokens to train on, and one sequence needs %" PRId64 " (seq_len + 1)",
                     settings->paths[0], train.total, settings->seq_len + 1);
     if (status != CS_OK) {
         ce_shards_remove(&train);
@@ -338,7 +338,7 @@ static cs_status open_corpus(packer *self, ce_corpus *corpus, const ce_packing_s
         keep_characters(corpus);
     for (int64_t i = 0; settings->pairs && i < corpus->document_count; i++)
         if (!corpus->documents[i].is_json)
-            return ce_fail(CS_BAD_FILE, "%s: pairs of answers are rows, as in a file named .jsonl",
+            return ce_fail(CS_BAD_FILE, "%s: pairs of answers must be in rows: a file named .jsonl, .parquet or .arrow",
                            corpus->texts[corpus->documents[i].text].path);
     self->plan.corpus = corpus;
     return CS_OK;

@@ -129,8 +129,8 @@ static cs_status check_marks(const json_t *list, size_t from, const char *which)
         const char *mark = ce_chat_unlearnt(json_array_get(list, i));
         if (mark)
             return ce_fail(CS_UNSUPPORTED,
-                           "not supported: message %zu of \"%s\" has \"%s\", which says that it is not learnt: all "
-                           "of a chosen and of a rejected answer is learnt",
+                           "not supported: message %zu of \"%s\" has \"%s\", which excludes it from the loss: all of "
+                           "a chosen and of a rejected answer counts",
                            i + 1, which, mark);
     }
     return CS_OK;
@@ -181,15 +181,17 @@ static cs_status check(const parts *of, const json_t *document, const ce_chat *c
                        json_object_get(document, key) ? " is null" : "");
     }
     if ((!texts && !lists) || !known)
-        return ce_fail(CS_BAD_FILE, "prompt, chosen and rejected are to be texts, or lists of messages, all three");
+        return ce_fail(CS_BAD_FILE, "prompt, chosen and rejected must be three texts or three lists of messages");
     if (json_string_length(json_object_get(document, "system")) > 0)
         return ce_fail(CS_UNSUPPORTED, "not supported: \"system\" in a pair of answers: write it into the prompt, as "
                                        "its first message {\"role\": \"system\"}, or as a part of its text");
     if (lists && !chat)
-        return ce_fail(CS_BAD_CONFIG, "a conversation, and the tokenizer has no chat_template to write it by; "
-                                      "cspeed.data.template names one");
+        return ce_fail(CS_BAD_CONFIG, "a conversation, but the tokenizer has no chat_template; set "
+                                      "cspeed.data.template to a template");
     if (texts && json_object_size(json_object_get(document, "chat_template_kwargs")) > 0)
-        return ce_fail(CS_UNSUPPORTED, "not supported: chat_template_kwargs, because no template writes these texts");
+        return ce_fail(
+            CS_UNSUPPORTED,
+            "not supported: chat_template_kwargs in a row without messages, because no template is used for it");
     for (int i = 0; i < (lists ? KEYS : TEXTS); i++)
         if (!lists || keys[i] != keys[2] || json_is_array(of->prompt))
             used->name[used->count++] = keys[i];

@@ -37,8 +37,8 @@ cs_status ce_pairs_open(ce_pairs *pairs, ce_data_counts *counts, const ce_tokens
     *pairs = (ce_pairs){ 0 };
     if (tokens->documents == 0 || tokens->documents % 2 != 0 || !tokens->learnt)
         return ce_fail(CS_BAD_FILE,
-                       "%s: not pairs of answers, which cspeed.dpo learns from: name files of prompt, chosen "
-                       "and rejected (.jsonl)",
+                       "%s: not pairs of answers, which cspeed.dpo needs: name files of prompt, chosen and rejected "
+                       "(.jsonl)",
                        path);
     pairs->first = ce_must_alloc((size_t)all * sizeof *pairs->first);
     for (int64_t k = 0; k < all; k++) {

@@ -51,9 +51,9 @@ cs_status ce_shape_column(ce_shape_columns *columns, const char *key, const char
     if (number == KEYS)
         return ce_fail(
             CS_BAD_CONFIG,
-            "\"%s\" is no key that a column may stand for: those are messages, conversations, prompt, "
-            "completion, instruction, input, output, system, tools, documents, chat_template_kwargs, "
-            "input_ids, labels, attention_mask, completion_mask and assistant_masks; \"field\" names the column of a text",
+            "\"%s\" is not a key for which a column can be named; possible are messages, conversations, prompt, "
+            "completion, instruction, input, output, system, tools, documents, chat_template_kwargs, input_ids, "
+            "labels, attention_mask, completion_mask and assistant_masks; \"field\" names the column of a text",
             key);
     for (int i = 0; i < columns->count; i++)
         if (strcmp(columns->key[i], key) == 0)
@@ -142,19 +142,19 @@ static cs_status refuse(const reader *self, bool chats)
     const char *name, *null = null_key(self);
     json_t *value;
     if (null)
-        return ce_fail(CS_BAD_FILE, "\"%s\" is null, and the row has nothing else to learn from", null);
+        return ce_fail(CS_BAD_FILE, "\"%s\" is null, and the row has no other text", null);
     if (!chats &&
         (find(self, "messages") || find(self, "conversations") || (find(self, "instruction") && find(self, "output"))))
         return ce_fail(CS_BAD_FILE,
-                       "a conversation, and no template to write it: --set cspeed.data.template=auto (pack: "
-                       "--template auto) takes the tokenizer's");
+                       "a conversation, but no chat template is set: --set cspeed.data.template=auto (pack: "
+                       "--template auto) uses the tokenizer's");
     json_object_foreach ((json_t *)(uintptr_t)self->row, name, value)
         ce_names_add(&list, "\"%.60s\"", name);
     return ce_fail(
         CS_BAD_FILE,
         "there is no key \"%s\" (\"field\" names the key of a document's text), and no \"messages\" or "
-        "\"conversations\", \"prompt\" and \"completion\", \"instruction\" and \"output\" (\"columns\" names "
-        "other keys for these; \"template\" makes text of conversations), nor \"input_ids\"; its keys: %s",
+        "\"conversations\", \"prompt\" and \"completion\", \"instruction\" and \"output\" (\"columns\" sets other "
+        "names for these; conversations need \"template\"), nor \"input_ids\"; its keys: %s",
         self->field, list.count ? ce_names_text(&list) : "none");
 }
 
@@ -202,8 +202,8 @@ cs_status ce_shape_check(const json_t *row, ce_columns_used *used)
         wish = member(row, weights[i]) && !is_yes(member(row, weights[i])) ? weights[i] : wish;
     if (wish)
         return ce_fail(CS_UNSUPPORTED,
-                       "not supported: a row with a \"%s\" other than 1 or true: all rows are learnt alike; "
-                       "\"train\": false in a message says that this answer is not learnt",
+                       "not supported: a row with a \"%s\" other than 1 or true: all rows have the same weight; "
+                       "\"train\": false in a message excludes this answer from the loss",
                        wish);
     for (int i = 0; ce_shape_others[i]; i++)
         if (is_yes(member(row, ce_shape_others[i])))
@@ -217,7 +217,7 @@ static cs_status end_chat(ce_shape *shape, const reader *self)
     static const char *const extras[] = { "tools", "documents", "chat_template_kwargs" };
     json_t *system = find(self, "system");
     if (system && !json_is_string(system))
-        return ce_fail(CS_BAD_FILE, "\"system\" is no text");
+        return ce_fail(CS_BAD_FILE, "\"system\" is not text");
     CE_TRY(ce_shape_check(self->row, &shape->used));
     for (size_t i = 0; i < sizeof extras / sizeof *extras; i++) {
         json_t *value = use(self, extras[i]);
@@ -245,9 +245,9 @@ static cs_status read_pair(ce_shape *shape, const reader *self, bool chats)
     json_t *prompt = use(self, "prompt"), *completion = use(self, "completion");
     bool texts = json_is_string(prompt) && json_is_string(completion);
     if (!texts && !(json_is_array(prompt) && json_is_array(completion)))
-        return ce_fail(CS_BAD_FILE, "a prompt and its completion are two texts, or two lists of messages");
+        return ce_fail(CS_BAD_FILE, "a prompt and its completion must be two texts or two lists of messages");
     if (!texts && !chats)
-        return ce_fail(CS_BAD_FILE, "a prompt and a completion of messages: \"template\" makes text of them");
+        return ce_fail(CS_BAD_FILE, "a prompt and a completion that are messages need \"template\"");
     if (!chats) {
         shape->kind = CE_SHAPE_PAIR;
         shape->text = prompt;
@@ -270,10 +270,10 @@ static cs_status read_instruction(ce_shape *shape, const reader *self)
     const json_t *instruction = use(self, "instruction"), *input = use(self, "input");
     json_t *output = use(self, "output");
     if (!json_is_string(instruction) || !json_is_string(output) || (input && !json_is_string(input)))
-        return ce_fail(CS_BAD_FILE, "an instruction, its input and its output are texts");
+        return ce_fail(CS_BAD_FILE, "an instruction, its input and its output must be texts");
     if (has(self->row, HISTORY))
         return ce_fail(CS_UNSUPPORTED,
-                       "not supported: an instruction with a \"" HISTORY "\"; \"messages\" hold several turns");
+                       "not supported: an instruction with a \"" HISTORY "\"; write several turns as \"messages\"");
     json_t *messages = begin_chat(shape, self);
     bool more = input && json_string_length(input) > 0;
     json_array_append_new(messages, json_pack("{s:s, s:s++}", "role", "user", "content", json_string_value(instruction),
@@ -290,7 +290,7 @@ static cs_status read_messages(ce_shape *shape, const reader *self)
     for (int i = 0; i < 2; i++) {
         json_t *list = use(self, names[i]);
         if (list && !json_is_array(list))
-            return ce_fail(CS_BAD_FILE, "\"%s\" is no list of messages", names[i]);
+            return ce_fail(CS_BAD_FILE, "\"%s\" is not a list of messages", names[i]);
         if (json_array_size(chosen) > 0 && json_array_size(list) > 0 && !json_equal(chosen, list))
             return ce_fail(CS_BAD_FILE, "the row has both \"messages\" and \"conversations\", and they differ: remove "
                                         "the wrong one");
@@ -321,7 +321,7 @@ static cs_status read_text(ce_shape *shape, const reader *self, json_t *text)
     shape->kind = CE_SHAPE_TEXT;
     shape->text = text;
     shape->used.name[shape->used.count++] = self->field;
-    return json_is_string(text) ? CS_OK : ce_fail(CS_BAD_FILE, "no text under \"%s\"", self->field);
+    return json_is_string(text) ? CS_OK : ce_fail(CS_BAD_FILE, "the value of \"%s\" is not text", self->field);
 }
 
 /* Checks a list of numbers, or of numbers and truth values. */
@@ -330,10 +330,10 @@ static cs_status check_list(const char *name, const json_t *list, size_t count, 
     size_t index;
     json_t *number;
     if (!json_is_array(list) || json_array_size(list) != count)
-        return ce_fail(CS_BAD_FILE, "\"%s\" is no list of %zu numbers, one for each of \"input_ids\"", name, count);
+        return ce_fail(CS_BAD_FILE, "\"%s\" is not a list of %zu numbers, one for each of \"input_ids\"", name, count);
     json_array_foreach (list, index, number)
         if (!json_is_integer(number) && !(truth && json_is_boolean(number)))
-            return ce_fail(CS_BAD_FILE, "\"%s\" has an element that is no integer, at %zu", name, index);
+            return ce_fail(CS_BAD_FILE, "\"%s\" has an element that is not an integer, at %zu", name, index);
     return CS_OK;
 }
 

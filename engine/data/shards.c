@@ -15,7 +15,7 @@ cs_status ce_shards_folder(const char *path, size_t *made)
     char part[4096 - NAME_BYTES];
     *made = 0;
     if (strlen(path) >= sizeof part || !*path)
-        return ce_fail(CS_BAD_CONFIG, "--output: a folder's name of 1 to %zu bytes", sizeof part - 1);
+        return ce_fail(CS_BAD_CONFIG, "--output: the name of a folder has 1 to %zu bytes", sizeof part - 1);
     for (const char *end = path; *end;) {
         end = strchrnul(end + 1, '/');
         snprintf(part, sizeof part, "%.*s", (int)(end - path), path);

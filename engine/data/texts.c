@@ -29,7 +29,8 @@ static cs_status look(glob_t *paths, const char *pattern)
     int outcome = glob(pattern, GLOB_APPEND, NULL, paths);
     if (outcome == 0 || outcome == GLOB_NOMATCH)
         return CS_OK;
-    return ce_fail(outcome == GLOB_NOSPACE ? CS_NO_MEMORY : CS_IO_ERROR, "%s: cannot look for these files", pattern);
+    return ce_fail(outcome == GLOB_NOSPACE ? CS_NO_MEMORY : CS_IO_ERROR,
+                   "%s: the files of this pattern cannot be searched", pattern);
 }
 
 /* ---- folders that `datasets` saved ---- */
@@ -58,8 +59,8 @@ static cs_status list_saved(glob_t *paths, const char *folder, const json_t *sta
     if (json_array_size(json_object_get(state, "_indices_data_files")) > 0)
         return ce_fail(
             CS_UNSUPPORTED,
-            "not supported: %s/state.json: \"_indices_data_files\", which choose and order the rows; save the "
-            "data set after its flatten_indices()",
+            "not supported: %s/state.json: \"_indices_data_files\", which select and order the rows; save the data "
+            "set after its flatten_indices()",
             folder);
     json_array_foreach (files, index, entry) {
         const char *name = json_string_value(json_object_get(entry, "filename"));
@@ -83,7 +84,7 @@ static cs_status name_splits(const char *folder, const json_t *dictionary)
     json_t *split;
     json_array_foreach (json_object_get(dictionary, "splits"), index, split)
         ce_names_add(&list, "%s/%s", folder, json_string_value(split) ? json_string_value(split) : "?");
-    return ce_fail(CS_BAD_FILE, "%s: a DatasetDict of several splits; name the one to read: %s", folder,
+    return ce_fail(CS_BAD_FILE, "%s: a data set with several splits; give the path of one of them: %s", folder,
                    ce_names_text(&list));
 }
 
@@ -114,8 +115,9 @@ static cs_status check_splits(const char *folder, const glob_t *paths, size_t fi
         const char *name = basename(paths->gl_pathv[i]);
         size_t width = split_width(name);
         if (width > 0 && split && (width != known || strncmp(split, name, width) != 0))
-            return ce_fail(CS_BAD_FILE, "%s: files of several splits, %s and %s; name those to read: %s/%.*s%c*",
-                           folder, split, name, folder, (int)known, split, split[known]);
+            return ce_fail(CS_BAD_FILE,
+                           "%s: it has files of several splits, %s and %s; select those of one with %s/%.*s%c*", folder,
+                           split, name, folder, (int)known, split, split[known]);
         if (width > 0)
             split = name;
         known = width > 0 ? width : known;
@@ -138,8 +140,7 @@ static cs_status check_twins(const glob_t *paths, size_t first)
         if (access(plain, F_OK) != 0)
             snprintf(plain, sizeof plain, "%.*s%s", (int)(dot - path), path, (dot[1] | 32) == 'g' ? ".zst" : ".gz");
         if (access(plain, F_OK) == 0)
-            return ce_fail(CS_BAD_FILE, "%s: the same text as %s, which is in this folder too; remove one of them",
-                           path, plain);
+            return ce_fail(CS_BAD_FILE, "%s: the same text as %s in the same folder; remove one of them", path, plain);
     }
     return CS_OK;
 }

@@ -27,9 +27,8 @@ static cs_status check_index(const ce_tokens *tokens, const ce_tokens_header *he
     for (uint64_t i = 0; i < header->documents; i++)
         if (starts[i] > header->count || (i > 0 && starts[i] < starts[i - 1]))
             return ce_fail(CS_BAD_FILE,
-                           "%s: document %" PRIu64 " starts at token %" PRIu64
-                           ", which is before the document ahead of "
-                           "it or beyond the %" PRIu64 " tokens; pack the text again",
+                           "%s: document %" PRIu64 " starts at token %" PRIu64 ", which is before the start of the "
+                           "previous document or beyond the %" PRIu64 " tokens; pack the text again",
                            path, i, starts[i], header->count);
     return CS_OK;
 }
@@ -38,9 +37,11 @@ static cs_status check_index(const ce_tokens *tokens, const ce_tokens_header *he
 static cs_status check_form(const ce_tokens_header *header, const char *path)
 {
     if (header->version != 1)
-        return ce_fail(CS_BAD_FILE, "%s: version is %" PRIu32 ", and only 1 is known here", path, header->version);
+        return ce_fail(CS_BAD_FILE, "%s: its format version is %" PRIu32 "; this program reads only version 1", path,
+                       header->version);
     if (header->token_bytes != 2 && header->token_bytes != 4)
-        return ce_fail(CS_BAD_FILE, "%s: bytes a token is %" PRIu32 ", not 2 or 4", path, header->token_bytes);
+        return ce_fail(CS_BAD_FILE, "%s: its header says %" PRIu32 " bytes for each token; possible are 2 and 4", path,
+                       header->token_bytes);
     if (header->vocab_size == 0 || header->vocab_size > CE_TOKENS_MAX_VOCAB)
         return ce_fail(CS_BAD_FILE, "%s: vocabulary size is %" PRIu64 ", not 1 to %d", path, header->vocab_size,
                        CE_TOKENS_MAX_VOCAB);
@@ -55,8 +56,8 @@ static cs_status check_extent(const ce_tokens_header *header, uint64_t bytes, co
     uint64_t width = header->token_bytes, offset = header->index_offset;
     if (header->count > (bytes - sizeof *header) / width)
         return ce_fail(CS_BAD_FILE,
-                       "%s: token count is %" PRIu64 " of %" PRIu64 " bytes, and the file has %" PRIu64
-                       " bytes after the header; it was cut short",
+                       "%s: token count is %" PRIu64 " of %" PRIu64 " bytes, and the file has %" PRIu64 " bytes "
+                       "after the header; it is truncated",
                        path, header->count, width, bytes - sizeof *header);
     uint64_t end = sizeof *header + header->count * width;
     if (offset < end || offset % 8 || offset > bytes)
@@ -81,7 +82,7 @@ static cs_status read_own(ce_tokens *tokens, const char *path)
 {
     ce_tokens_header header;
     if (tokens->mapping_bytes < sizeof header)
-        return ce_fail(CS_BAD_FILE, "%s: cut short: %zu bytes, and the header alone is 64", path,
+        return ce_fail(CS_BAD_FILE, "%s: truncated: %zu bytes, and the header alone has 64", path,
                        tokens->mapping_bytes);
     memcpy(&header, tokens->mapping, sizeof header);
     CE_TRY(check_form(&header, path));
@@ -111,11 +112,11 @@ static cs_status read_llmc(ce_tokens *tokens, const char *path)
     int32_t field[3]; /* The three numbers are magic, version and count. */
     uint64_t bytes = tokens->mapping_bytes;
     if (bytes < LLMC_HEADER_BYTES)
-        return ce_fail(CS_BAD_FILE, "%s: cut short: %" PRIu64 " bytes, and the header (llm.c's) alone is %d", path,
+        return ce_fail(CS_BAD_FILE, "%s: truncated: %" PRIu64 " bytes, and the header (of llm.c) alone has %d", path,
                        bytes, LLMC_HEADER_BYTES);
     memcpy(field, tokens->mapping, sizeof field);
     if (field[1] != 1 && field[1] != 7)
-        return ce_fail(CS_BAD_FILE, "%s: version (llm.c's) is %" PRId32 ", not 1 or 7", path, field[1]);
+        return ce_fail(CS_BAD_FILE, "%s: its format version (of llm.c) is %" PRId32 ", not 1 or 7", path, field[1]);
     tokens->token_bytes = field[1] == 1 ? 2 : 4;
     uint64_t held = bytes - LLMC_HEADER_BYTES;
     if (field[2] < 0 || (uint64_t)field[2] * (uint64_t)tokens->token_bytes != held)
@@ -134,14 +135,14 @@ static cs_status read_raw(ce_tokens *tokens, const char *path)
     if (!suffix || strcmp(suffix, ".bin") != 0)
         return ce_fail(CS_BAD_FILE,
                        "%s: not a token shard: it begins with no known magic number, and its name does not end in "
-                       ".bin; name JSON lines .jsonl and a plain text .txt; `cspeed pack` reads "
-                       "other files, or prints the command that converts them",
+                       ".bin; rename JSON lines to .jsonl and plain text to .txt; `cspeed pack` reads other files, "
+                       "or prints the command that converts them",
                        path);
     if (tokens->mapping_bytes % 2)
         return ce_fail(
             CS_BAD_FILE,
             "%s: not a token shard: it begins with no known magic number, and its size, %zu bytes, is not a multiple "
-            "of 2 as of raw 16-bit tokens",
+            "of 2, as that of raw 16-bit tokens would be",
             path, tokens->mapping_bytes);
     tokens->tokens = tokens->mapping;
     tokens->token_bytes = 2;
@@ -210,14 +211,14 @@ void ce_tokens_watch(const ce_tokens *tokens, const char *path)
     if ((size_t)now.st_size < tokens->mapping_bytes)
         ce_fatal(
             CS_BAD_FILE,
-            "%s was cut from %zu to %jd bytes while the training reads it; bring the file back, and start again from "
-            "the last checkpoint",
+            "%s was truncated from %zu to %jd bytes while the training reads it; restore the file, and start again "
+            "from the last checkpoint",
             path, tokens->mapping_bytes, (intmax_t)now.st_size);
     if (now.st_mtim.tv_sec == before->st_mtim.tv_sec && now.st_mtim.tv_nsec == before->st_mtim.tv_nsec)
         return;
     ce_log(CE_LOG_WARNING,
-           "%s was modified while the training reads it (it had %jd bytes and has %jd): the samples from now on may be "
-           "others; write new data to a new file",
+           "%s was modified while the training reads it (it had %jd bytes and has %jd): the next samples may be "
+           "different from the ones that were planned; write new data to a new file",
            path, (intmax_t)before->st_size, (intmax_t)now.st_size);
     *tokens->file = now;
 }

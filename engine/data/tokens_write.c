@@ -54,7 +54,7 @@ static cs_status build_writer(ce_tokens_writer *writer, const char *path, int64_
     writer->path = ce_must_copy(path);
     writer->temporary = ce_must_print("%s.tmp", path);
     if (ce_staging_is_locked(writer->temporary))
-        return ce_fail(CS_IO_ERROR, "another process writes %s: wait for its end, or name another folder", path);
+        return ce_fail(CS_IO_ERROR, "another process writes %s: wait until it has ended, or name another folder", path);
     unlink(writer->temporary);
     writer->file = fopen(writer->temporary, "wex");
     if (!writer->file)
@@ -157,12 +157,12 @@ static cs_status complete(ce_tokens_writer *writer)
         CE_TRY(put(writer, writer->learnt, ce_tokens_mask_bytes(header)));
     }
     if (fseeko(writer->file, 0, SEEK_SET) != 0)
-        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot go back to its header", writer->temporary);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot seek to its header", writer->temporary);
     CE_TRY(put(writer, header, sizeof *header));
     if (fflush(writer->file) != 0 || fsync(fileno(writer->file)) != 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot write", writer->temporary);
     if (rename(writer->temporary, writer->path) != 0)
-        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot be put in place", writer->path);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot be renamed to its final name", writer->path);
     sync_folder(writer->path);
     return CS_OK;
 }

@@ -94,15 +94,15 @@ static cs_status check_tokens(const ce_tokens *tokens, const ce_data_settings *s
         return CS_OK;
     if (!stated && settings->vocab_size > 0 && tokens->vocab_size > limit)
         return ce_fail(CS_BAD_FILE,
-                       "%s: token %" PRId64 " at position %" PRId64 ": the tokenizer has %" PRId64
-                       " tokens with its added ones, and vocab_size of the model is %" PRId64
-                       ": take the model's own tokenizer, or a model with a row for each token",
+                       "%s: token %" PRId64 " at position %" PRId64 ": the tokenizer has %" PRId64 " tokens with its "
+                       "added ones, but vocab_size of the model is %" PRId64 ": use the tokenizer of the model, or a "
+                       "model with a greater vocab_size",
                        path, ce_tokens_at(tokens, place), place, tokens->vocab_size, limit);
     return ce_fail(CS_BAD_FILE, "%s: token %" PRId64 " at position %" PRId64 " is not below %" PRId64 ", the %s", path,
                    ce_tokens_at(tokens, place), place, limit,
-                   stated                     ? "vocabulary size that the shard itself states; pack the text again"
-                   : settings->vocab_size > 0 ? "model's vocab_size; the text was made into tokens for another model"
-                                              : "largest token there can be");
+                   stated                     ? "vocabulary size in the header of the shard; pack the text again"
+                   : settings->vocab_size > 0 ? "model's vocab_size; the tokens were made for another model"
+                                              : "limit of all tokens");
 }
 
 /* Counts what windows that begin at the multiples of seq_len contain. */
@@ -146,8 +146,8 @@ static cs_status add_shard(ce_windows *windows, const ce_data_settings *settings
     bool known = added->tokens.documents > 0 || (added->tokens.starts && windows->counts.documents > 0);
     if (settings->documents && !known)
         return ce_fail(CS_BAD_FILE,
-                       "%s: does not say where its documents begin, which cspeed.data.packing "
-                       "\"documents\" asks for: make shards with pack, or leave packing at \"windows\"",
+                       "%s: it has no index of documents, which cspeed.data.packing \"documents\" needs: make the "
+                       "shards with `cspeed pack`, or set packing to \"windows\"",
                        path);
     added->first = windows->count;
     CE_TRY(divide(windows, settings, added));
@@ -159,11 +159,11 @@ static cs_status add_pattern(ce_windows *windows, const ce_data_settings *settin
     glob_t found;
     int outcome = glob(pattern, 0, NULL, &found);
     if (outcome == GLOB_NOMATCH)
-        return ce_fail(CS_NOT_FOUND, "%s: no such file; cspeed.data names it (make shards of a text with `pack`)",
-                       pattern);
+        return ce_fail(CS_NOT_FOUND,
+                       "%s: no such file; cspeed.data names it (`cspeed pack` makes token shards of a text)", pattern);
     if (outcome != 0)
-        return ce_fail(outcome == GLOB_NOSPACE ? CS_NO_MEMORY : CS_IO_ERROR, "%s: cannot look for these files",
-                       pattern);
+        return ce_fail(outcome == GLOB_NOSPACE ? CS_NO_MEMORY : CS_IO_ERROR,
+                       "%s: the files of this pattern cannot be searched", pattern);
     cs_status status = CS_OK;
     for (size_t i = 0; status == CS_OK && i < found.gl_pathc; i++)
         status = add_shard(windows, settings, found.gl_pathv[i]);
@@ -178,7 +178,7 @@ static cs_status mix(ce_windows *windows, const ce_data_settings *settings)
     int sets = settings->pattern_count;
     if (!settings->shuffle)
         return ce_fail(CS_BAD_CONFIG,
-                       "cspeed.data.weights: a mixture has no order but a shuffled one; leave shuffle true");
+                       "cspeed.data.weights: a mixture of several sets is always shuffled; leave shuffle true");
     for (int i = 0; i < sets; i++)
         counts[i] = (i + 1 < sets ? windows->set_first[i + 1] : windows->count) - windows->set_first[i];
     return ce_mixture_open(&windows->mixture, settings->weights, counts, sets);
@@ -187,9 +187,9 @@ static cs_status mix(ce_windows *windows, const ce_data_settings *settings)
 static cs_status build(ce_windows *windows, const ce_data_settings *settings)
 {
     if (settings->seq_len < 1)
-        return ce_fail(CS_BAD_CONFIG, "cspeed.data.seq_len: 1 or more, not %" PRId64, settings->seq_len);
+        return ce_fail(CS_BAD_CONFIG, "cspeed.data.seq_len is %" PRId64 " and must be at least 1", settings->seq_len);
     if (settings->pattern_count < 1)
-        return ce_fail(CS_BAD_CONFIG, "cspeed.data: no token shards are named");
+        return ce_fail(CS_BAD_CONFIG, "cspeed.data: the list of token shards is empty");
     if (settings->weights && settings->pattern_count > CE_MIXTURE_SETS)
         return ce_fail(CS_BAD_CONFIG, "cspeed.data.weights: at most %d sets are possible", CE_MIXTURE_SETS);
     for (int i = 0; i < settings->pattern_count; i++) {
@@ -202,14 +202,15 @@ static cs_status build(ce_windows *windows, const ce_data_settings *settings)
         return settings->weights ? mix(windows, settings) : CS_OK;
     if (settings->pairs)
         return ce_fail(CS_BAD_FILE,
-                       "%s: nothing to learn: each of the %" PRId64 " pairs has a prompt that fills seq_len, %" PRId64
-                       " tokens, alone; take a greater seq_len",
+                       "%s: nothing to train on: each of the %" PRId64 " pairs has a prompt of seq_len, %" PRId64 " "
+                       "tokens, or more; take a greater seq_len",
                        settings->patterns[0], windows->counts.bare, settings->seq_len);
     if (settings->documents)
         return ce_fail(CS_BAD_FILE,
-                       "%s: nothing to learn: of %" PRId64 " documents, %" PRId64 " are longer than seq_len, %" PRId64
-                       " tokens%s, and %" PRId64 " have no target in the tokens that cspeed.data.long leaves; take a "
-                       "greater seq_len%s",
+                       "%s: nothing to train on: of %" PRId64 " documents, %" PRId64
+                       " are longer than seq_len, %" PRId64 " tokens%s, and %" PRId64
+                       " have no target in the tokens that cspeed.data.long leaves; "
+                       "take a greater seq_len%s",
                        settings->patterns[0], windows->counts.documents, windows->counts.longer, settings->seq_len,
                        drops ? ", and are left out because cspeed.data.long is \"drop\"" : "", windows->counts.bare,
                        drops ? ", or truncate or split them" : "");
@@ -366,8 +367,8 @@ static void check_rows(const ce_windows *windows, const shard *from, ce_window w
             window.targets[t] >= windows->vocab_size) {
             ce_tokens_watch(&from->tokens, from->path);
             ce_fatal(CS_BAD_FILE,
-                     "%s has a token that is not below %" PRId64 ", the model's vocab_size, and had none when it was "
-                     "opened: the file was changed while the training reads it",
+                     "%s has a token that is not below %" PRId64 ", the model's vocab_size, and had no such token "
+                     "when it was opened: the file was changed while the training reads it",
                      from->path, windows->vocab_size);
         }
 }

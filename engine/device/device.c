@@ -141,8 +141,9 @@ void *ce_device_alloc(cs_device *device, size_t bytes)
     pthread_mutex_lock(&device->lock);
     void *memory = device->table->alloc(device, bytes);
     if (!memory)
-        ce_fatal(CS_NO_MEMORY, "no memory for %zu bytes; this rank holds %zu bytes on its %s device already", bytes,
-                 device->allocated, device->table->kind);
+        ce_fatal(CS_NO_MEMORY,
+                 "out of memory: %zu bytes are needed; this rank has already allocated %zu bytes on its %s device",
+                 bytes, device->allocated, device->table->kind);
     note_block(device, (ce_device_block){ memory, bytes, false });
     pthread_mutex_unlock(&device->lock);
     return memory;
@@ -155,7 +156,9 @@ void *ce_device_alloc_pinned(cs_device *device, size_t bytes)
     pthread_mutex_lock(&device->lock);
     void *memory = device->table->alloc_pinned(device, bytes);
     if (!memory)
-        ce_fatal(CS_NO_MEMORY, "no memory for %zu bytes of the host's that the %s device may read; this rank holds %zu",
+        ce_fatal(CS_NO_MEMORY,
+                 "out of memory: %zu bytes of host memory that the %s device can read are needed; this rank has "
+                 "already allocated %zu",
                  bytes, device->table->kind, device->pinned);
     note_block(device, (ce_device_block){ memory, bytes, true });
     pthread_mutex_unlock(&device->lock);

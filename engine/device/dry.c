@@ -19,7 +19,7 @@ typedef struct {
 static cs_status dry_open(cs_device *device, const ce_device_settings *settings)
 {
     if (!(device->private_data = calloc(1, sizeof(dry))))
-        return ce_fail(CS_NO_MEMORY, "no memory for the dry device");
+        return ce_fail(CS_NO_MEMORY, "out of memory for the device that plans memory");
     device->threads = settings->threads > 0 ? settings->threads : 1;
     snprintf(device->description, sizeof device->description, "dry: plans, computes nothing");
     return CS_OK;

@@ -31,9 +31,11 @@ cs_status ce_module_open(const ce_module **module)
                        library.why);
     const ce_module *found = dlsym(library.handle, "ce_module_cuda");
     if (!found)
-        return ce_fail(CS_NO_DEVICE, "device \"cuda\": %s is no module of this program: %s", library.path, dlerror());
+        return ce_fail(CS_NO_DEVICE, "device \"cuda\": %s is not a module of this program: %s", library.path,
+                       dlerror());
     if (found->edition != CE_MODULE_EDITION || strcmp(found->release, CS_VERSION) != 0)
-        return ce_fail(CS_NO_DEVICE, "device \"cuda\": %s belongs to another build of this program; build both again",
+        return ce_fail(CS_NO_DEVICE,
+                       "device \"cuda\": %s was built with another version of this program; build both again",
                        library.path);
     *module = found;
     return CS_OK;

@@ -103,7 +103,7 @@ void *cs_loader_next(cs_loader *loader)
 {
     const cs_loader_settings *settings = &loader->settings;
     if (settings->count > 0 && loader->given == settings->count)
-        ce_fatal(CS_MISUSE, "cs_loader_next: the loader has %lld batches, and all were given",
+        ce_fatal(CS_MISUSE, "cs_loader_next: the loader has %lld batches, and all of them have been returned",
                  (long long)settings->count);
     int64_t index = loader->given;
     if (settings->workers == 0) {

@@ -137,8 +137,11 @@ cs_status cs_pool_map(int workers, int64_t count, void (*run)(void *argument, in
                       void *argument, void *results, size_t result_bytes)
 {
     if (workers < 1 || count < 0)
-        return ce_fail(CS_MISUSE, "a pool of %d processes for %lld calls: at least 1 process, and no negative count",
-                       workers, (long long)count);
+        return ce_fail(
+            CS_MISUSE,
+            "a pool of %d processes for %lld calls: at least 1 process is needed, and the number of calls must "
+            "not be negative",
+            workers, (long long)count);
     size_t bytes;
     bool huge = __builtin_mul_overflow((size_t)count, result_bytes, &bytes) || bytes > SIZE_MAX - sizeof(pool);
     bytes += sizeof(pool);

@@ -11,7 +11,8 @@ static void check(const cs_sampler *s)
 {
     if (s->count < 1 || s->size < 1 || s->rank < 0 || s->rank >= s->size)
         ce_fatal(CS_MISUSE,
-                 "cs_sampler: %lld samples for rank %d of %d; a sampler needs a sample and a rank below its size",
+                 "cs_sampler: %lld samples for rank %d of %d; at least one sample is needed, and a rank below the "
+                 "number of ranks",
                  (long long)s->count, s->rank, s->size);
 }
 

@@ -131,14 +131,14 @@ bool cs_lock_take(cs_lock *lock)
     if (reason == EOWNERDEAD)
         pthread_mutex_consistent(&lock->mutex);
     else if (reason != 0)
-        ce_fatal(CS_MISUSE, "a lock was taken by a thread that holds it");
+        ce_fatal(CS_MISUSE, "a thread has locked a lock that it already holds");
     return reason == 0;
 }
 
 void cs_lock_give(cs_lock *lock)
 {
     if (pthread_mutex_unlock(&lock->mutex) != 0)
-        ce_fatal(CS_MISUSE, "a lock was given back by a thread that does not hold it");
+        ce_fatal(CS_MISUSE, "a thread has unlocked a lock that it does not hold");
 }
 
 void cs_lock_close(cs_lock *lock)

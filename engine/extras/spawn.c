@@ -36,7 +36,7 @@ static cs_status listen_somewhere(int *listener, int *port)
     *listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (*listener < 0 || bind(*listener, (struct sockaddr *)&address, length) < 0 || listen(*listener, SOMAXCONN) < 0 ||
         getsockname(*listener, (struct sockaddr *)&address, &length) < 0)
-        return ce_fail_errno(CS_IO_ERROR, errno, "no free port for the ranks to meet at");
+        return ce_fail_errno(CS_IO_ERROR, errno, "no free port for the rendezvous of the ranks");
     *port = ntohs(address.sin_port);
     return CS_OK;
 }
@@ -167,7 +167,7 @@ static cs_status wait_for_all(child *children, int ranks)
 cs_status cs_spawn(int ranks, int (*run)(void *argument), void *argument)
 {
     if (ranks < 1)
-        return ce_fail(CS_BAD_CONFIG, "spawn: 1 rank or more, not %d", ranks);
+        return ce_fail(CS_BAD_CONFIG, "spawn: the number of ranks must be at least 1, not %d", ranks);
     size_t bytes = (size_t)ranks * sizeof(child);
     child *children = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (children == MAP_FAILED)

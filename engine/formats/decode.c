@@ -16,7 +16,7 @@ cs_status ce_decode_get(ce_decode *self, void *bytes, size_t capacity, size_t *s
 cs_status ce_decode_put(ce_decode *self, const void *bytes, size_t size)
 {
     if (fwrite(bytes, 1, size, self->to) != size)
-        return ce_fail_errno(CS_IO_ERROR, errno, "%s: its text cannot be written into the folder %s", self->path,
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: its decoded text cannot be written to the folder %s", self->path,
                              self->folder);
     return CS_OK;
 }

@@ -50,8 +50,8 @@ static cs_status inflate_all(ce_decode *self, z_stream *stream, unsigned char *r
     }
     if (ended)
         return CS_OK;
-    return ce_fail(CS_BAD_FILE, "%s: cut short: it ends at byte %" PRId64 ", within its compressed text", self->path,
-                   self->place);
+    return ce_fail(CS_BAD_FILE, "%s: truncated: it ends at byte %" PRId64 ", in the middle of its compressed text",
+                   self->path, self->place);
 }
 
 cs_status ce_decode_gzip(ce_decode *self)

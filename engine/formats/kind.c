@@ -84,22 +84,21 @@ cs_status ce_kind_check(FILE *file, const char *path)
     size_t size = read_head(file, head);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (size > known[i].at && begins(head + known[i].at, size - known[i].at, known[i].bytes, known[i].size))
-            return *known[i].command ? ce_fail(CS_BAD_FILE, "%s: %s, which is no text; %s%s '%s'%s", path,
+            return *known[i].command ? ce_fail(CS_BAD_FILE, "%s: %s, which is not text; %s%s '%s'%s", path,
                                                known[i].what, known[i].how, known[i].command, path, known[i].rest)
-                                     : ce_fail(CS_BAD_FILE, "%s: %s, which is no text", path, known[i].what);
+                                     : ce_fail(CS_BAD_FILE, "%s: %s, which is not text", path, known[i].what);
     size_t wrong = count_wrong((const unsigned char *)head, size);
     if (wrong > size / 10)
         return ce_fail(
             CS_BAD_FILE,
-            "%s: no text in UTF-8: %zu of its first %zu bytes are no part of a character; if it "
-            "is text, convert it from its encoding (`file '%s'` guesses it): iconv -f ENCODING -t UTF-8 '%s' "
-            "> text.txt",
+            "%s: not text in UTF-8: %zu of its first %zu bytes do not belong to a character; if it is text, convert "
+            "it from its encoding (`file '%s'` guesses it): iconv -f ENCODING -t UTF-8 '%s' > text.txt",
             path, wrong, size, path, path);
     const char *nul = memchr(head, 0, size);
     if (nul)
         return ce_fail(CS_BAD_FILE,
-                       "%s: no text: it has a NUL byte at offset %td; if it is text all the same, remove "
-                       "these bytes: tr -d '\\000' < '%s' > text.txt",
+                       "%s: not text: it has a NUL byte at offset %td; if it is text, remove these bytes: tr -d "
+                       "'\\000' < '%s' > text.txt",
                        path, nul - head, path);
     return CS_OK;
 }

@@ -58,7 +58,7 @@ static cs_status create(FILE **file, const char *path, const char *folder)
         return CS_OK;
     if (made >= 0)
         close(made);
-    return ce_fail_errno(CS_IO_ERROR, why, "%s: its text cannot be kept in the folder %s", path, folder);
+    return ce_fail_errno(CS_IO_ERROR, why, "%s: its decoded text cannot be written to the folder %s", path, folder);
 }
 
 typedef cs_status decode_file(ce_decode *self);
@@ -76,8 +76,8 @@ static cs_status decode(FILE **plain, const char *path, FILE *from, decode_file 
     cs_status status = decoder(&self);
     ce_progress_end(&self.progress);
     if (status == CS_OK && fflush(self.to) != 0)
-        status =
-            ce_fail_errno(CS_IO_ERROR, errno, "%s: its text cannot be written into the folder %s", path, how->folder);
+        status = ce_fail_errno(CS_IO_ERROR, errno, "%s: its decoded text cannot be written to the folder %s", path,
+                               how->folder);
     if (status == CS_OK && decoder != ce_decode_rows)
         status = ce_kind_check(self.to, path);
     if (status != CS_OK) {
@@ -101,7 +101,7 @@ static cs_status choose(decode_file **decoder, FILE *file, const char *path)
                                                                        : NULL;
     if (kind == CE_KIND_TABLE && !*decoder)
         return ce_fail(CS_BAD_FILE,
-                       "%s: a table (Parquet or Arrow), and its name does not say so: mv '%s' '%s.parquet'", path, path,
+                       "%s: a table (Parquet or Arrow), but its name does not end so: mv '%s' '%s.parquet'", path, path,
                        path);
     return *decoder ? CS_OK : ce_kind_check(file, path);
 }

@@ -28,8 +28,8 @@ static cs_status refuse(const char *path, const char *why)
     const char *name = basename(path), *dot = strrchr(name, '.');
     return ce_fail(CS_UNSUPPORTED,
                    "%s: not supported: Parquet and Arrow files, because " NAME " cannot be opened: %s. Build where "
-                   "python3 has pyarrow (CSPEED_ARROW_ROOT names another folder of it), or make lines of JSON of the "
-                   "file: python3 -c \"%s\" '%s' > '%.*s.jsonl'",
+                   "python3 has pyarrow (or set CSPEED_ARROW_ROOT to its folder), or convert the file to JSON lines: "
+                   "python3 -c \"%s\" '%s' > '%.*s.jsonl'",
                    path, why, to_json, path, (int)(dot - name), name);
 }
 
@@ -41,7 +41,7 @@ static cs_status open_module(const ce_rows_module **module, const char *path)
         return refuse(path, library.why);
     *module = dlsym(library.handle, "ce_module_arrow");
     if (!*module || (*module)->edition != CE_ROWS_EDITION || strcmp((*module)->release, CS_VERSION) != 0)
-        return refuse(path, "it belongs to another build of this program; build both again");
+        return refuse(path, "it was built with another version of this program; build both again");
     return CS_OK;
 }
 

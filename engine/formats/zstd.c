@@ -41,8 +41,8 @@ static cs_status decompress_all(ce_decode *self, ZSTD_DStream *stream, char *rea
     }
     if (hint == 0)
         return CS_OK;
-    return ce_fail(CS_BAD_FILE, "%s: cut short: it ends at byte %" PRId64 ", within its compressed text", self->path,
-                   self->place);
+    return ce_fail(CS_BAD_FILE, "%s: truncated: it ends at byte %" PRId64 ", in the middle of its compressed text",
+                   self->path, self->place);
 }
 
 cs_status ce_decode_zstd(ce_decode *self)

@@ -17,7 +17,7 @@ cs_status ce_curriculum_open(cs_engine *engine)
     if (engine->settings->curriculum.kind == CE_DIFFICULTY_NONE)
         return CS_OK;
     if (engine->model->inputs)
-        return ce_fail(CS_BAD_CONFIG, "curriculum_learning: samples of this model are no sequences and have no length");
+        return ce_fail(CS_BAD_CONFIG, "curriculum_learning: the samples of this model are not sequences of tokens");
     size_t count = (size_t)(engine->settings->micro_batch * engine->length);
     engine->curriculum = ce_must_alloc(sizeof *engine->curriculum);
     engine->curriculum->inputs = ce_must_alloc(count * sizeof(int32_t));

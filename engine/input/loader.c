@@ -29,9 +29,10 @@ static cs_status check(const cs_engine *engine, const char *split)
     if (!train && strcmp(split, "valid") != 0)
         return ce_fail(CS_BAD_CONFIG, "cs_data_open: split is \"train\" or \"valid\", not \"%s\"", split);
     if (engine->model->inputs)
-        return ce_fail(CS_BAD_CONFIG, "cs_data_open: this model reads floats, and token shards hold none");
+        return ce_fail(CS_BAD_CONFIG, "cs_data_open: this model reads floats, and token shards contain none");
     if ((train ? engine->settings->train_count : engine->settings->valid_count) == 0)
-        return ce_fail(CS_BAD_CONFIG, "cspeed.data.%s names no file: give texts, or token shards made by pack", split);
+        return ce_fail(CS_BAD_CONFIG,
+                       "cspeed.data.%s names no file: give texts, or token shards that `cspeed pack` made", split);
     return CS_OK;
 }
 
@@ -79,9 +80,9 @@ static cs_status compare_ranks(const cs_data *data, const char *split)
     if (other >= count)
         return CS_OK;
     return ce_fail(CS_DISAGREE,
-                   "cspeed.data.%s: the tokens are not the same on all ranks: those of rank %d are not "
-                   "rank 0's; bring the same texts, tokenizer and shards to every host, or name files that all of them "
-                   "see",
+                   "cspeed.data.%s: the tokens are not the same on all ranks: those of rank %d differ from those of "
+                   "rank 0; copy the same texts, tokenizer and shards to every host, or use a folder that all hosts "
+                   "share",
                    split, other);
 }
 

@@ -149,7 +149,7 @@ static bool find(const cs_data *data, const char *path, float *logps, int64_t co
     int64_t missing = !read_file(data, path, logps, count);
     cs_comm_all_reduce(data->engine->comm, &missing, 1, CS_I64, CS_SUM);
     if (missing == 0)
-        ce_log(CE_LOG_INFO, "log-probabilities of %lld pairs by the reference model: in %s, as computed before",
+        ce_log(CE_LOG_INFO, "log-probabilities of %lld pairs by the reference model: read from %s",
                (long long)(count / CE_ANSWERS), path);
     return missing == 0;
 }
@@ -159,7 +159,7 @@ static cs_status compute(cs_data *data, const char *path, float *logps, int64_t 
     cs_engine *engine = data->engine;
     double begun = ce_clock_seconds();
     ce_evaluate_pairs(engine, data, logps);
-    ce_log(CE_LOG_INFO, "log-probabilities of %lld pairs by the reference model: computed in %.1f s, kept in %s",
+    ce_log(CE_LOG_INFO, "log-probabilities of %lld pairs by the reference model: computed in %.1f s, saved in %s",
            (long long)(count / CE_ANSWERS), ce_clock_seconds() - begun, path);
     return ce_collective_status(engine->comm,
                                 engine->world.local_rank == 0 ? write_file(data, path, logps, count) : CS_OK);
@@ -188,8 +188,8 @@ cs_status ce_reference_open(float **logps, cs_data *data)
             return CS_OK;
     }
     if (!engine->fresh)
-        return ce_fail(CS_MISUSE, "cs_data_open: with cspeed.dpo it computes with the parameters with which the "
-                                  "training starts, so call it before cs_load_checkpoint and cs_forward");
+        return ce_fail(CS_MISUSE, "cs_data_open: with cspeed.dpo it needs the initial parameters as the reference, "
+                                  "so call it before cs_load_checkpoint and cs_forward");
     CE_TRY(take_reference(engine));
     CE_TRY(find_or_compute(data, *logps, count));
     return take_start(engine);

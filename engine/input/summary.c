@@ -72,7 +72,7 @@ static void print_plain(const summary *self)
                self->split, counts->divided, counts->documents, ce_plural(counts->documents),
                counts->divided == 1 ? "is" : "are");
     if (counts->lost > 0)
-        ce_log(CE_LOG_INFO, "cspeed.data.%s: %" PRId64 " target%s after the last whole window %s not learnt",
+        ce_log(CE_LOG_INFO, "cspeed.data.%s: %" PRId64 " target%s after the last complete window %s not used",
                self->split, counts->lost, ce_plural(counts->lost), counts->lost == 1 ? "is" : "are");
 }
 
@@ -81,9 +81,9 @@ static void print_bare(const summary *self)
     int64_t count = self->counts->bare;
     ce_log(CE_LOG_WARNING, "cspeed.data.%s: %" PRId64 " %s%s %s left out, because %s", self->split, count, self->what,
            ce_plural(count), count == 1 ? "is" : "are",
-           self->pairs   ? "the prompt alone fills seq_len"
-           : self->train ? "none of the tokens that are read is a target"
-                         : "no token is a target");
+           self->pairs   ? "the prompt alone has seq_len tokens or more"
+           : self->train ? "no token of the part that is read counts in the loss"
+                         : "no token counts in the loss");
 }
 
 /* Reports how often an epoch reads the windows of each set of a mixture. */

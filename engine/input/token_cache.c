@@ -33,11 +33,11 @@ enum { SHARD_TOKENS = 100000000, DIGITS = 16, JOB_BYTES = 128 };
 static void report(const ce_token_cache_key *self, const ce_packing_counts *counts)
 {
     ce_log(CE_LOG_INFO,
-           "tokens of %s: %" PRId64 " in %" PRId64 " document%s, %" PRId64 " of them learnt, at most %" PRId64
-           " in a document, in %.1f s",
+           "tokens of %s: %" PRId64 " in %" PRId64 " document%s, %" PRId64
+           " of them count in the loss, at most %" PRId64 " in a document; made in %.1f s",
            self->name, counts->train_tokens, counts->documents, ce_plural(counts->documents), counts->learnt,
            counts->longest, counts->seconds);
-    ce_log(CE_LOG_INFO, "they are kept in %s, for every run with that cspeed.data.cache", self->folder);
+    ce_log(CE_LOG_INFO, "they are saved in %s, and every run with this cspeed.data.cache uses them", self->folder);
     if (counts->skipped > 0)
         ce_log(CE_LOG_WARNING,
                "%s: %" PRId64 " bad lines were left out (cspeed.data.skip_bad %" PRId64 "), %" PRId64
@@ -69,7 +69,7 @@ static void drop(const ce_token_cache_key *self, const char *folder)
         return;
     snprintf(lock, sizeof lock, "%s.lock", folder);
     if (ce_files_remove_tree(folder) == CS_OK && unlink(lock) == 0)
-        ce_log(CE_LOG_INFO, "tokens of an earlier %s are removed: %s", self->name, folder);
+        ce_log(CE_LOG_INFO, "old tokens of %s are removed: %s", self->name, folder);
     close(held);
 }
 
@@ -80,7 +80,7 @@ static void drop_part(const char *folder)
     snprintf(path, sizeof path, "%.*s.lock", (int)(strlen(folder) - strlen(".part")), folder);
     int lock = open(path, O_RDWR | O_CLOEXEC);
     if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0 && ce_files_remove_tree(folder) == CS_OK)
-        ce_log(CE_LOG_INFO, "incomplete tokens of a run that died are removed: %s", folder);
+        ce_log(CE_LOG_INFO, "incomplete tokens of a run that was killed are removed: %s", folder);
     if (lock >= 0)
         close(lock);
 }
@@ -145,7 +145,7 @@ static void name_owner(int lock)
 {
     const char *job = getenv("CSPEED_JOB_ID");
     if (ftruncate(lock, 0) == 0 && job && strlen(job) < JOB_BYTES && pwrite(lock, job, strlen(job), 0) < 0)
-        ce_log(CE_LOG_DEBUG, "the job is not written into the lock file: %s", strerror(errno));
+        ce_log(CE_LOG_DEBUG, "the name of the job could not be written into the lock file: %s", strerror(errno));
 }
 
 /* Waits for the lock, which the kernel releases when the process that owns it ends. While it waits, the function tells
@@ -155,7 +155,7 @@ static cs_status wait_for_lock(int lock, const char *path)
     static const struct timespec pause = { 0, 100000000 };
     for (int64_t waits = 0; flock(lock, LOCK_EX | LOCK_NB) != 0; waits++) {
         if (errno != EWOULDBLOCK && errno != EINTR)
-            return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot lock it; cspeed.data.cache names another folder",
+            return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot lock it; set cspeed.data.cache to another folder",
                                  path);
         ce_beat_touch();
         if (waits % 100 == 0)
@@ -191,12 +191,12 @@ static cs_status make_locked(const ce_token_cache_key *self, int lock, const cha
 static cs_status make(const ce_token_cache_key *self)
 {
     if (ce_files_make_directories(self->settings->cache) != CS_OK)
-        return ce_fail(CS_IO_ERROR, "%s; tokens of %s are to be kept there, cspeed.data.cache names another folder",
+        return ce_fail(CS_IO_ERROR, "%s; the tokens of %s are saved there; set cspeed.data.cache to another folder",
                        cs_error(), self->name);
     CE_FREED char *path = ce_must_print("%s.lock", self->folder);
     int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (lock < 0)
-        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot make this file; cspeed.data.cache names another folder",
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot make this file; set cspeed.data.cache to another folder",
                              path);
     cs_status status = make_locked(self, lock, path);
     close(lock);
@@ -213,7 +213,7 @@ static cs_status make_one(const cs_engine *engine, const char *name)
     CE_TRY(ce_token_cache_key_find(&self, &done));
     if (!done)
         return make(&self);
-    ce_log(CE_LOG_INFO, "tokens of %s: in %s, as they were made before", name, self.folder);
+    ce_log(CE_LOG_INFO, "tokens of %s are read from %s, where an earlier run saved them", name, self.folder);
     return CS_OK;
 }
 
@@ -228,8 +228,8 @@ static cs_status find_one(const char **found, int *held, const cs_engine *engine
         status = ce_token_cache_key_find(&self, &done);
     if (status == CS_OK && !done)
         status = ce_fail(CS_NOT_FOUND,
-                         "%s: the tokens that another rank of this host made are not there; "
-                         "cspeed.data.cache is to name a folder that both see",
+                         "%s: the tokens that another rank of this host made are missing; set cspeed.data.cache to a "
+                         "folder that both ranks see",
                          self.folder);
     if (status == CS_OK) {
         char quoted[8192];

@@ -26,7 +26,7 @@ static cs_status list_paths(ce_token_cache_key *self)
     if (status != CS_NOT_FOUND)
         return status;
     return ce_fail(status, "%s%s; cspeed.data names it", cs_error(),
-                   ce_files_is_folder(self->name) ? ", and no token shards, train-*.bin, as pack makes them" : "");
+                   ce_files_is_folder(self->name) ? ", nor token shards train-*.bin, as `cspeed pack` makes them" : "");
 }
 
 /* ---- the record ---- */
@@ -118,7 +118,7 @@ static cs_status make_record(ce_token_cache_key *self)
     self->head = length;
     cs_status status = write_record(out, self);
     fclose(out);
-    return status == CS_NOT_FOUND ? ce_fail(status, "%s: went away while it was read", self->name) : status;
+    return status == CS_NOT_FOUND ? ce_fail(status, "%s: was removed while it was read", self->name) : status;
 }
 
 static void name_folder(ce_token_cache_key *self)
@@ -178,7 +178,7 @@ cs_status ce_token_cache_key_find(const ce_token_cache_key *self, bool *done)
     free(found);
     return status != CS_IO_ERROR
                ? CS_OK
-               : ce_fail(status, "%s; the tokens of %s are kept there, cspeed.data.cache names another folder",
+               : ce_fail(status, "%s; the tokens of %s are saved there; set cspeed.data.cache to another folder",
                          cs_error(), self->name);
 }
 

@@ -98,8 +98,9 @@ static cs_status add_header(ce_source *source, int64_t file, const char *block, 
                                             weights->files[file].path);
     if (status == CS_OK && json_object_get(header.metadata, "DCP_SHARDING_INFO"))
         status = ce_fail(CS_UNSUPPORTED,
-                         "not supported: %s, because it holds pieces of tensors (PyTorch's sharded checkpoint), not "
-                         "whole ones; load a checkpoint of cspeed as such, or merge the pieces first",
+                         "not supported: %s, because it contains pieces of tensors (PyTorch's sharded checkpoint), "
+                         "not complete tensors; load a checkpoint of cspeed with cspeed.load, or merge the pieces "
+                         "first",
                          weights->files[file].path);
     for (int64_t i = 0; i < header.count && status == CS_OK; i++)
         status = add_tensor(source, file, &header.entries[i], (int64_t)block_bytes);
@@ -144,8 +145,8 @@ static cs_status add_indexed(ce_source *source, const char *folder, json_t *map,
     json_object_foreach (map, key, value) {
         const char *name = json_string_value(value);
         if (!name || strchr(name, '/') || !ce_ends_with(name, ".safetensors"))
-            return ce_fail(CS_BAD_FILE, "%s: weight_map says of %s something else than a .safetensors file beside it",
-                           path, key);
+            return ce_fail(CS_BAD_FILE, "%s: weight_map must name a .safetensors file in the same folder for %s", path,
+                           key);
         if (!is_listed(source->private_data, folder, name))
             CE_TRY(add_file(source, folder, name));
     }
@@ -251,8 +252,7 @@ static cs_status refuse_folder(const char *folder)
 {
     if (ce_files_holds(folder, "latest") || ce_files_holds(folder, "manifest.json"))
         return ce_fail(CS_NOT_FOUND,
-                       "%s holds checkpoints, not a Hugging Face folder: `cspeed export %s OUT` makes "
-                       "one of them",
+                       "%s contains checkpoints and is not a Hugging Face folder: `cspeed export %s OUT` converts one",
                        folder, folder);
     return ce_fail(CS_NOT_FOUND, "%s holds no weights: neither " CE_WEIGHTS_SINGLE " nor " CE_WEIGHTS_INDEX, folder);
 }

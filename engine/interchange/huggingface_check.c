@@ -50,7 +50,7 @@ cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const c
     if (missing.count + shapes.count + unexpected.count == 0)
         return CS_OK;
     return ce_fail(CS_BAD_FILE,
-                   "the weights in %s are not those of the model its config.json describes: %ld missing (%s), %ld "
+                   "the weights in %s do not fit the model that its config.json describes: %ld missing (%s), %ld "
                    "unexpected (%s), %ld of another shape (%s)",
                    folder, missing.count, ce_names_text(&missing), unexpected.count, ce_names_text(&unexpected),
                    shapes.count, ce_names_text(&shapes));

@@ -58,8 +58,8 @@ cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *
     if (status == CS_OK)
         status = all.config ? ce_huggingface_write(&all, source)
                             : ce_fail(CS_UNSUPPORTED,
-                                      "not supported: exporting %s, because its model is a "
-                                      "program's own: only models that cspeed.model names have a config.json",
+                                      "not supported: exporting %s, because its model was defined by a program: only "
+                                      "a model that cspeed.model names has a config.json",
                                       dir);
     json_decref(config);
     if (status != CS_OK)

@@ -170,8 +170,8 @@ static cs_status remove_wrapper(ce_source *source, const char *prefix)
         ce_huggingface_rename_tensor(source, i, rest);
     }
     ce_log(CE_LOG_INFO,
-           "%s: the names of all tensors begin with \"%s\", which a wrapper of PyTorch put there; they are "
-           "read without it",
+           "%s: the names of all tensors begin with \"%s\", which a wrapper of PyTorch has added; they are read "
+           "without it",
            ce_huggingface_first_file(source), prefix);
     return CS_OK;
 }

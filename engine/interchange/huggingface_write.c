@@ -127,7 +127,7 @@ static cs_status write_data(writing *w, const shard *s, int descriptor, const ch
         offset += bytes_of(w, i);
     }
     if (status == CS_OK && fsync(descriptor) != 0)
-        status = ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot be brought onto the disk", path);
+        status = ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot be flushed to the disk", path);
     return status;
 }
 
@@ -326,7 +326,7 @@ static void report_tokenizer(const ce_huggingface_output *output)
     if (!ce_files_holds_tokenizer(output->folder))
         ce_log(CE_LOG_INFO, "%s has no tokenizer: %s", output->folder,
                bytes ? "the tokens of this model are bytes, 0 to 255"
-                     : "none is known of this model; copy its tokenizer's files there");
+                     : "the files of the model's tokenizer are unknown; copy them there");
 }
 
 static cs_status write_all(writing *w)
@@ -374,7 +374,7 @@ cs_status ce_huggingface_write(const ce_huggingface_output *output, ce_source *s
 {
     writing w = { .given = output, .source = source, .lock = -1 };
     if (ce_files_exists(output->folder))
-        return ce_fail(CS_BAD_CONFIG, "%s is there already: name a new folder", output->folder);
+        return ce_fail(CS_BAD_CONFIG, "%s exists already: name a new folder", output->folder);
     cs_status status = make_folder(&w);
     if (status == CS_OK)
         status = write_all(&w);

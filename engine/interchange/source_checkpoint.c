@@ -83,8 +83,8 @@ static cs_status open_newest(checkpoint_source *checkpoint, const char *dir)
         if (strcmp(item->name, latest) == 0 || try_folder(checkpoint, dir, item->name) != CS_OK)
             continue;
         status = CS_OK;
-        ce_log(CE_LOG_WARNING, "%s; taking %s instead, the newest whole checkpoint (step %lld)", why, checkpoint->path,
-               (long long)item->step);
+        ce_log(CE_LOG_WARNING, "%s; using %s instead, the newest complete checkpoint (step %lld)", why,
+               checkpoint->path, (long long)item->step);
     }
     ce_catalog_close(&catalog);
     return status == CS_OK ? CS_OK : ce_fail(status, "%s", why);

@@ -29,11 +29,11 @@ static cs_status read_slots(ce_training_state *state, const json_t *names, const
 static cs_status check_numbers(const ce_training_state *state, int version, const char *path)
 {
     if (version != VERSION)
-        return ce_fail(CS_UNSUPPORTED, "not supported: %s is of version %d, and this cspeed reads version %d", path,
-                       version, VERSION);
+        return ce_fail(CS_UNSUPPORTED, "not supported: %s has format version %d, and this cspeed reads version %d",
+                       path, version, VERSION);
     if (state->world_size < 1 || state->stage < 0 || state->stage > 3 || state->step < 0 || state->samples < 0 ||
         state->skipped < 0 || state->updates < 0 || state->scheduled < 0)
-        return ce_fail(CS_BAD_FILE, "%s: a count is below 0, or there is no such world size or stage", path);
+        return ce_fail(CS_BAD_FILE, "%s: a count is negative, or the world size or the stage is impossible", path);
     return CS_OK;
 }
 

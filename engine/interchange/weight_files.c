@@ -124,8 +124,8 @@ static cs_status check_complete(const ce_weight_files *files, const char *folder
     if (missing > read.count)
         return CS_OK;
     return ce_fail(CS_BAD_FILE,
-                   "%s holds %d of %d shards, and %.*s-%05d-of-%05d.safetensors is not there: the download or the copy "
-                   "has not ended; begin it again, with `hf download` for example",
+                   "%s contains only %d of %d shards, and %.*s-%05d-of-%05d.safetensors is missing: the download or "
+                   "the copy is incomplete; repeat it, with `hf download` for example",
                    folder, files->count, read.count, read.stem, files->names[0], missing, read.count);
 }
 
@@ -137,9 +137,8 @@ static cs_status refuse_sets(const ce_weight_files *files, const char *folder)
     for (int i = 0; i < files->count; i++)
         ce_names_add(&sets, "%s", files->names[i]);
     return ce_fail(CS_UNSUPPORTED,
-                   "not supported: %s holds several sets of weights and no " CE_WEIGHTS_SINGLE
-                   " (%s): keep one of them "
-                   "in a folder with the config.json and the tokenizer",
+                   "not supported: %s contains several sets of weights and no " CE_WEIGHTS_SINGLE " (%s): put one of "
+                   "them into a folder with the config.json and the tokenizer",
                    folder, ce_names_text(&sets));
 }
 
@@ -155,8 +154,8 @@ static cs_status refuse_consolidated(const char *folder, const char *name)
 static cs_status refuse_adapter(const char *folder, const char *name)
 {
     return ce_fail(CS_UNSUPPORTED,
-                   "not supported: %s/%s as a model, because it holds only adapters: name the model beside which they "
-                   "were trained (base_model_name_or_path of %s/adapter_config.json), and give --adapter %s",
+                   "not supported: %s/%s as a model, because it holds only adapters: name their base model "
+                   "(base_model_name_or_path of %s/adapter_config.json), and give --adapter %s",
                    folder, name, folder, folder);
 }
 
@@ -164,8 +163,8 @@ static cs_status refuse_partial(const char *folder, const char *name)
 {
     return ce_fail(
         CS_BAD_FILE,
-        "%s/%s is a download or a copy that has not ended, so %s has no weights that can be read: do it again; "
-        "`hf download MODEL --local-dir %s` goes on with the download of MODEL",
+        "%s/%s is an incomplete download or copy, so %s has no weights that can be read: repeat it; `hf download "
+        "MODEL --local-dir %s` continues the download of MODEL",
         folder, name, folder, folder);
 }
 
@@ -267,7 +266,7 @@ static cs_status refuse_others(const ce_weight_files *files, const char *folder)
                        folder, files->names[0]);
     return ce_fail(CS_UNSUPPORTED,
                    "not supported: %s/%s: weights are read from " CE_WEIGHTS_SINGLE
-                   ", or from the shards that " CE_WEIGHTS_INDEX " lists; if the file is not meant, move it elsewhere",
+                   ", or from the shards that " CE_WEIGHTS_INDEX " lists; if the file is not used, move it elsewhere",
                    folder, files->names[0]);
 }
 

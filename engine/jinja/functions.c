@@ -137,7 +137,7 @@ CE_JFUNCTION(strftime_now)
         return format;
     format = ce_jvalue_copy(run, format.bytes, format.size); /* The copy ends with a NUL. */
     if (!localtime_r(&run->now, &local))
-        ce_jrun_fail(run, "the clock's time is not one of the calendar");
+        ce_jrun_fail(run, "strftime_now: the time of the system's clock is out of range");
     size_t size = strftime(text, sizeof text, format.bytes, &local); // NOLINT: the template gives the format
     if (size == 0)
         ce_jrun_fail(run, "strftime_now: the result is longer than %zu bytes", sizeof text);

@@ -247,7 +247,7 @@ static void complain_of_word(scanner *s, const char *word, size_t length)
     else if (same(word, length, "NaN"))
         complain(s, from, "NaN is not a value that any key takes");
     else if (length > 1 && *word >= 'A' && strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") >= length)
-        complain(s, from, "%.*s is no value: fill it in if this file is a template, or quote it", shown, word);
+        complain(s, from, "%.*s is not a value: fill it in if this file is a template, or quote it", shown, word);
     else if (strchr("+-.0123456789", *word))
         complain(s, from, "%.*s is not a number in JSON", shown, word);
     else
@@ -389,7 +389,7 @@ static void scan_value(scanner *s, int parent, size_t key, size_t key_length, si
         return;
     if (c == '{' || c == '[') {
         if (s->depth == CE_DIALECT_DEPTH) {
-            complain(s, s->at, "objects and lists stand more than %d deep here", CE_DIALECT_DEPTH);
+            complain(s, s->at, "objects and lists are nested more than %d levels deep here", CE_DIALECT_DEPTH);
             s->at = s->length;
             return;
         }

@@ -280,7 +280,7 @@ static cs_status read_all(FILE *file, const char *path, char **text, size_t *len
     if (ferror(file))
         return ce_fail_errno(CS_IO_ERROR, errno, "%s cannot be read", path);
     if (*length > MAX_BYTES)
-        return ce_fail(CS_BAD_CONFIG, "%s is larger than %d MiB: this is no configuration", path, MAX_BYTES >> 20);
+        return ce_fail(CS_BAD_CONFIG, "%s is larger than %d MiB: this is not a configuration", path, MAX_BYTES >> 20);
     return CS_OK;
 }
 

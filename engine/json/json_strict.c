@@ -33,7 +33,7 @@ static json_t *parse_whole(const char *text, size_t length, size_t flags)
 {
     json_error_t error;
     if (too_deep(text, length)) {
-        ce_fail(CS_BAD_FILE, "objects and lists stand more than %d deep", CE_DIALECT_DEPTH);
+        ce_fail(CS_BAD_FILE, "objects and lists are nested more than %d levels deep", CE_DIALECT_DEPTH);
         return NULL;
     }
     json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES | flags, &error);
@@ -42,7 +42,7 @@ static json_t *parse_whole(const char *text, size_t length, size_t flags)
     enum json_error_code code = json_error_code(&error);
     bool nul = code == json_error_null_character || code == json_error_null_byte_in_key || memchr(text, 0, length);
     ce_fail(CS_BAD_FILE, "line %d, column %d: %s", error.line, error.column,
-            nul ? "a NUL character (\\u0000), which no text may have: remove it, or write \\ufffd in its place"
+            nul ? "a NUL character (\\u0000), which no text may contain: remove it, or write \\ufffd in its place"
                 : error.text);
     return NULL;
 }

@@ -45,7 +45,8 @@ static void refuse_unknown(ce_json *doc, json_t *object, const char *path, const
         else if (nearest)
             ce_json_unknown(doc, full, "unknown key; the nearest known one is \"%s\"", nearest);
         else
-            ce_json_unknown(doc, full, "unknown key, and no known one is near; `cspeed help keys` lists them");
+            ce_json_unknown(doc, full,
+                            "unknown key, and no known key has a similar name; `cspeed help keys` lists them");
     }
 }
 
@@ -138,8 +139,11 @@ const ce_key *ce_keys_find(const ce_key *table, int count, const char *name)
 
 const char *ce_keys_type_name(ce_key_type type)
 {
-    static const char *const types[] = { "true/false", "integer", "number",   "text",    "choice",
-                                         "pair",       "JSON",    "accepted", "refused", "section" };
+    static const char *const types[] = { "true/false", "integer",
+                                         "number",     "text",
+                                         "choice",     "pair",
+                                         "JSON",       "accepted",
+                                         "refused",    "section" };
     return types[type];
 }
 

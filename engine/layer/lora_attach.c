@@ -86,11 +86,11 @@ static cs_status check_target(const cs_model *model, const char *target)
                        "their routers and embeddings have none",
                        target);
     return head ? ce_fail(CS_UNSUPPORTED,
-                          "not supported: cspeed.lora.targets: \"%s\", because the head's logits never exist as a "
-                          "whole, and an adapter would need them",
+                          "not supported: cspeed.lora.targets: \"%s\", because the logits of the head are never in "
+                          "memory all at once, and an adapter would need them",
                           target)
                 : ce_fail(CS_BAD_CONFIG,
-                          "cspeed.lora.targets: the model has no linear layer \"%s\"; give the last words of their "
+                          "cspeed.lora.targets: the model has no linear layer \"%s\"; give the last part of their "
                           "names, such as \"q_proj\", or \"all-linear\"",
                           target);
 }

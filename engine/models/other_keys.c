@@ -172,7 +172,8 @@ void ce_other_keys_rename(const char *type, json_t *config, ce_json *doc, const 
         if (strcmp(type, names[i].type) != 0 || !value || json_is_null(value))
             continue;
         if (own && !json_equal(own, value))
-            ce_json_warn(doc, path, "%s %s counts and %s %s does not, as in transformers: both mean the same",
+            ce_json_warn(doc, path,
+                         "%s %s is used and %s %s is ignored, as in transformers: both have the same meaning",
                          names[i].other, ce_json_show(value, there, sizeof there), names[i].key,
                          ce_json_show(own, here, sizeof here));
         json_object_set(config, names[i].key, value);

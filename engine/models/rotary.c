@@ -64,7 +64,7 @@ static int take_type(const rope_keys *k, ce_json *doc, const char *path)
 {
     bool same = k->type == k->old_type || (k->type == LONGROPE && k->old_type == SU);
     if (k->type != UNSAID && k->old_type != UNSAID && !same)
-        ce_json_warn(doc, path, "rope_type counts and type does not, as in transformers: they differ");
+        ce_json_warn(doc, path, "rope_type is used and type is ignored, as in transformers: they differ");
     return k->type != UNSAID ? k->type : k->old_type;
 }
 
@@ -72,7 +72,7 @@ static void take_part(cs_rope_sizes *sizes, const rope_keys *k, int type, const 
                       const char *path)
 {
     if (input->partial == 0 && k->partial != 0 && k->partial != 1 && (type == DEFAULT || type == UNSAID))
-        ce_json_warn(doc, path, "partial_rotary_factor has no effect: whole heads are turned, as in transformers");
+        ce_json_warn(doc, path, "partial_rotary_factor has no effect: whole heads are rotated, as in transformers");
     else if (input->partial == 0 && k->partial != 0 && k->partial != 1)
         ce_json_fault(doc, path, "not supported: partial_rotary_factor, because whole heads are turned");
     if (input->partial > 0 && k->partial > 0)

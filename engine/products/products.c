@@ -102,8 +102,8 @@ static ce_product_choice choose(cs_engine *engine, ce_product_choice choice)
         say(list, &choice, &measured);
     }
     if (narrower)
-        ce_log(CE_LOG_INFO, "products: not native, because the CPU of another rank has no native products of this type "
-                            "(cspeed.products)");
+        ce_log(CE_LOG_INFO, "matrix products are converted to fp32, because the CPU of another rank has no native "
+                            "products of this type (cspeed.products)");
     return choice;
 }
 

@@ -22,12 +22,12 @@ static cs_status build(cs_context *context, cs_engine *engine, int64_t length)
     if (engine->model->inputs)
         return ce_fail(CS_UNSUPPORTED, "not supported: cs_context_open, because this model reads floats, not tokens");
     if (length < 0 || (max && length > max))
-        return ce_fail(CS_BAD_CONFIG, "cs_context_open: %lld positions, and the model has %lld", (long long)length,
-                       (long long)max);
+        return ce_fail(CS_BAD_CONFIG, "cs_context_open: %lld positions were asked for, but the model has %lld",
+                       (long long)length, (long long)max);
     context->engine = engine;
     context->length = length ? length : max;
     if (context->length == 0)
-        return ce_fail(CS_BAD_CONFIG, "cs_context_open: this model has no longest text; give a length");
+        return ce_fail(CS_BAD_CONFIG, "cs_context_open: this model has no greatest length; give a length");
     return ce_cache_open(&context->cache, engine->device, context->length);
 }
 
@@ -55,12 +55,12 @@ static cs_status check(const cs_context *context, const char *verb, const int32_
 {
     int64_t vocabulary = context->engine->facts.vocabulary;
     if (count < 1 || count > context->length - context->count)
-        return ce_fail(CS_BAD_CONFIG, "%s: %lld tokens, and there is room for 1 to %lld", verb, (long long)count,
+        return ce_fail(CS_BAD_CONFIG, "%s: %lld tokens were given; possible are 1 to %lld", verb, (long long)count,
                        (long long)(context->length - context->count));
     for (int64_t i = 0; i < count; i++)
         if (tokens[i] < 0 || (vocabulary && tokens[i] >= vocabulary))
-            return ce_fail(CS_BAD_CONFIG, "%s: token %lld is %d, and the model has 0 to %lld", verb, (long long)i,
-                           (int)tokens[i], (long long)(vocabulary - 1));
+            return ce_fail(CS_BAD_CONFIG, "%s: token %lld is %d, and the tokens of the model are 0 to %lld", verb,
+                           (long long)i, (int)tokens[i], (long long)(vocabulary - 1));
     return CS_OK;
 }
 
@@ -91,8 +91,8 @@ cs_status cs_contexts_step(cs_context *const *contexts, int64_t count, const int
     static const char verb[] = "cs_contexts_step";
     int64_t max = count > 0 ? contexts[0]->engine->settings->micro_batch * contexts[0]->engine->length : 0;
     if (count < 1 || count > max)
-        return ce_fail(CS_BAD_CONFIG, "%s: %lld contexts, and a micro-batch has 1 to %lld rows", verb, (long long)count,
-                       (long long)max);
+        return ce_fail(CS_BAD_CONFIG, "%s: %lld contexts were given; possible are 1 to %lld, the micro-batch size",
+                       verb, (long long)count, (long long)max);
     for (int64_t i = 0; i < count; i++)
         CE_TRY(check(contexts[i], verb, tokens + i, 1));
     CE_FREED ce_sequence *sequences = ce_must_alloc((size_t)count * sizeof *sequences);

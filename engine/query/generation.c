@@ -32,8 +32,10 @@ cs_status cs_generation_open(cs_generation **generation, cs_engine *engine, cons
 {
     *generation = NULL;
     if (count < 1 || options->max < 0)
-        return ce_fail(CS_MISUSE, "cs_generation_open: a prompt of %lld tokens, and %lld to generate", (long long)count,
-                       (long long)options->max);
+        return ce_fail(
+            CS_MISUSE,
+            "cs_generation_open: a prompt of %lld tokens and %lld tokens to generate: both must be at least 1",
+            (long long)count, (long long)options->max);
     *generation = ce_must_alloc(sizeof **generation);
     (*generation)->options = *options;
     cs_status status = build(*generation, engine, prompt, count);
@@ -73,7 +75,8 @@ static cs_status read_many(cs_generation *g, int32_t *token)
     int64_t count = g->prompt + g->sampled, from = 0;
     cs_tensor logits;
     if (g->sampled == g->options.max)
-        return ce_fail(CS_MISUSE, "cs_generations_next: the text has its %lld tokens", (long long)g->sampled);
+        return ce_fail(CS_MISUSE, "cs_generations_next: the text is complete, it has %lld tokens",
+                       (long long)g->sampled);
     if (g->sampled > 0 && cs_context_count(g->context) != g->positions)
         return CS_OK;
     if (g->sampled > 0) {

@@ -32,13 +32,14 @@ static void count_idle(cs_engine *engine, const ce_verdict *verdict)
     *idle = verdict->rows == 0 || verdict->norm == 0 ? *idle + 1 : 0;
     if (patience == 0 || *idle < patience)
         return;
-    snprintf(why, sizeof why, "%s in %lld step%s in a row, the first of them step %lld (cspeed.nan_patience): %s",
-             verdict->rows == 0 ? "no sample had a target" : "all gradients were zero", (long long)*idle,
-             ce_plural(*idle), (long long)(engine->metrics.step - *idle + 1),
-             verdict->rows == 0
-                 ? "the data has no token that is to be learnt; check the roles and the template of its conversations"
-                 : "no parameter changes; the gradients of a fp16 loss scale that is too low become zero, and so do "
-                   "those of a model that already predicts all its data");
+    snprintf(
+        why, sizeof why, "%s in %lld step%s in a row, the first of them step %lld (cspeed.nan_patience): %s",
+        verdict->rows == 0 ? "no sample had a target" : "all gradients were zero", (long long)*idle, ce_plural(*idle),
+        (long long)(engine->metrics.step - *idle + 1),
+        verdict->rows == 0
+            ? "the data has no token that counts in the loss; check the roles and the template of its conversations"
+            : "no parameter changes; the gradients with an fp16 loss scale that is too low become zero, and so "
+              "do those of a model that already predicts all its data");
     if (!engine->must_end)
         engine->must_end = strdup(why);
     *idle = 0;
@@ -168,7 +169,8 @@ static void end_run(cs_engine *engine, const char *why)
     if (ce_phase_end_run(engine, &kept) != CS_OK)
         ce_log(CE_LOG_WARNING, "%s", cs_error());
     ce_fail(CS_NOT_FINITE, "%s; the run ends here, and %s%s", why,
-            kept ? "its last good checkpoint is " : "it has saved no good checkpoint", kept ? kept : "");
+            kept ? "its last checkpoint with finite values is " : "it has saved no checkpoint with finite values",
+            kept ? kept : "");
     cs_must(CS_NOT_FINITE, "");
 }
 

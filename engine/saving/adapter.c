@@ -23,8 +23,8 @@ cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **targets, bool
     if (!ce_config_biases[settings->bias]) {
         json_decref(facts.targets);
         return ce_fail(CS_UNSUPPORTED,
-                       "not supported: %s/adapter_config.json: \"bias\" is \"%s\": \"none\", \"all\" and \"lora_only\" "
-                       "are known",
+                       "not supported: %s/adapter_config.json: \"bias\" is \"%s\": possible are \"none\", \"all\" "
+                       "and \"lora_only\"",
                        settings->adapter, facts.bias);
     }
     settings->dora = facts.dora;
@@ -43,12 +43,14 @@ static cs_status check_shapes(const cs_engine *engine, const ce_source *source)
         const ce_source_tensor *tensor = &source->tensors[i];
         const ce_unit_entry *entry = ce_model_find(engine->model, tensor->name);
         if (!entry || !ce_adapter_has(entry))
-            return ce_fail(CS_BAD_FILE, "%s: tensor %s is of no layer that \"target_modules\" names in this model",
+            return ce_fail(CS_BAD_FILE,
+                           "%s: tensor %s does not belong to a layer of this model that \"target_modules\" names",
                            engine->settings->lora.adapter, tensor->name);
         const cs_tensor *value = &entry->param.value;
         if (tensor->dims != value->dims ||
             memcmp(tensor->shape, value->shape, (size_t)tensor->dims * sizeof *tensor->shape) != 0)
-            return ce_fail(CS_BAD_FILE, "%s: tensor %s has another shape than (%lld, %lld): it is of another model",
+            return ce_fail(CS_BAD_FILE,
+                           "%s: the shape of tensor %s is not (%lld, %lld): the adapter belongs to another model",
                            engine->settings->lora.adapter, tensor->name, (long long)cs_rows(*value),
                            (long long)cs_columns(*value));
     }

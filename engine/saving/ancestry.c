@@ -118,7 +118,9 @@ static cs_status go_back(const char *dir, const char *folder, int64_t step)
     ce_tag_unescape(tag, folder);
     CE_TRY(ce_tag_escape(name, tag));
     if (strcmp(name, folder) != 0)
-        return ce_fail(CS_BAD_CONFIG, "%s/%s is no folder that latest can name; rename it", dir, folder);
+        return ce_fail(CS_BAD_CONFIG,
+                       "%s/%s cannot be the checkpoint that the file latest names, because of its name; rename it", dir,
+                       folder);
     CE_TRY(list_abandoned(&list, dir, name, step));
     CE_TRY(ce_staging_name_latest(dir, tag));
     if (list.count)

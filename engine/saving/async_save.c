@@ -13,7 +13,7 @@ cs_status ce_async_save_open(cs_engine *engine)
     engine->metrics.saved_step = -1;
     engine->saving = ce_must_alloc(sizeof *engine->saving);
     if (engine->settings->io_buffer_size % 4096 != 0)
-        return ce_fail(CS_BAD_CONFIG, "cspeed.checkpoint.io_buffer_size: a multiple of 4096, which %lld is not",
+        return ce_fail(CS_BAD_CONFIG, "cspeed.checkpoint.io_buffer_size: %lld is not a multiple of 4096",
                        (long long)engine->settings->io_buffer_size);
     return CS_OK;
 }
@@ -56,7 +56,9 @@ static cs_status refuse(const ce_async_save *saving, cs_status status, const cha
     if (status != CS_NOT_FINITE)
         return ce_fail(status, "the checkpoint of step %lld was not saved: %s", (long long)saving->step, why);
     return ce_fail(status, "the checkpoint of step %lld was not saved: %s; %s%s", (long long)saving->step, why,
-                   saving->good ? "the last good one is " : "there is no good one", saving->good ? saving->good : "");
+                   saving->good ? "the last checkpoint with finite values is "
+                                : "there is no checkpoint with finite values",
+                   saving->good ? saving->good : "");
 }
 
 /* Ends the save in progress. If it failed, rank 0 logs this now, and the next function that saves or loads a checkpoint

@@ -23,7 +23,7 @@ cs_status ce_base_check(const cs_engine *engine, const json_t *provenance)
         return CS_OK;
     return ce_fail(
         CS_BAD_CONFIG,
-        "cspeed.model: the weights in %s are not those beside which the checkpoint's adapters were trained: "
+        "cspeed.model: the weights in %s are not the base model with which the checkpoint's adapters were trained: "
         "the SHA-256 of their files is %.12s..., and it was %.12s...; name a folder with the earlier weights",
         engine->settings->model_path, engine->base_digest, saved);
 }

@@ -61,8 +61,8 @@ cs_status cs_checkpoint_room(const cs_engine *engine, const char *dir, int64_t s
     if (about.f_blocks == 0 || free_bytes >= (double)more * each)
         return CS_OK;
     return ce_fail(CS_IO_ERROR,
-                   "%s: %lld more checkpoints of %.1f MB will be there at a time (cspeed.keep_last is %lld; "
-                   "the next is written before the oldest goes), and the file system has %.1f MB free, so that a save "
-                   "will fail: free some space, keep fewer, or save elsewhere",
+                   "%s: there will be up to %lld more checkpoints of %.1f MB (cspeed.keep_last is %lld; the next one "
+                   "is written before the oldest is removed), but the file system has %.1f MB free, so a save will "
+                   "fail: free some space, keep fewer checkpoints, or save elsewhere",
                    dir, (long long)more, each / 1e6, (long long)keep_last, free_bytes / 1e6);
 }

@@ -89,9 +89,9 @@ static cs_status check_adapter(const cs_engine *engine, const char *folder)
     if (engine->settings->lora.adapter || !ce_files_holds(folder, "adapter_config.json"))
         return CS_OK;
     return ce_fail(CS_BAD_CONFIG,
-                   "%s holds a whole model and an adapter (adapter_config.json), and it is not clear which of them is "
-                   "meant: give --adapter %s for the adapter, with its base model as the model; or move "
-                   "adapter_config.json and the adapter's weights elsewhere",
+                   "%s contains a complete model and an adapter (adapter_config.json), and only one can be used: "
+                   "give --adapter %s for the adapter, with its base model as the model; or move adapter_config.json "
+                   "and the adapter's weights elsewhere",
                    folder, folder);
 }
 
@@ -105,8 +105,8 @@ static cs_status start_at_random(const cs_engine *engine, const char *folder)
                        "only training starts from random values",
                        folder ? folder : "cspeed.model");
     if (engine->settings->lora.dora && !engine->settings->lora.adapter && !reads && folder)
-        return ce_fail(CS_BAD_CONFIG, "cspeed.lora.dora: %s has no weights, and their norms are the first magnitudes",
-                       folder);
+        return ce_fail(CS_BAD_CONFIG,
+                       "cspeed.lora.dora: %s has no weights, whose norms are the initial magnitudes of DoRA", folder);
     if (!reads)
         ce_log(CE_LOG_NOTICE, "first values: random, seed %lld%s%s", (long long)engine->settings->seed,
                folder ? "; there are no weights in " : "", folder ? folder : "");
@@ -147,8 +147,8 @@ static cs_status check_reference(const cs_engine *engine, const char *folder)
         return ce_fail(CS_BAD_FILE, "%s/config.json: %s", folder, cs_error());
     ce_models_compare(differences, config, engine->model_json);
     if (differences[0])
-        return ce_fail(CS_BAD_CONFIG, "cspeed.dpo.reference: %s is another model than the one that is trained: %s",
-                       folder, differences);
+        return ce_fail(CS_BAD_CONFIG, "cspeed.dpo.reference: the model in %s differs from the trained one: %s", folder,
+                       differences);
     CE_TRY(ce_huggingface_detect(&found, folder));
     return found ? CS_OK : ce_fail(CS_NOT_FOUND, "cspeed.dpo.reference: %s has no weights (no *.safetensors)", folder);
 }
@@ -172,8 +172,8 @@ static cs_status refuse(const char *folder)
     if (ce_source_checkpoint_open(&source, &provenance, folder, NULL) != CS_OK)
         return ce_fail(CS_NOT_FOUND, "cspeed.model: there is no %s/config.json", folder);
     return ce_fail(CS_NOT_FOUND,
-                   "cspeed.model: %s has no config.json, but a checkpoint: cspeed.load goes on from it, "
-                   "and `cspeed export %s OUT` makes it a folder for cspeed.model",
+                   "cspeed.model: %s has no config.json, but a checkpoint: cspeed.load continues from it, and "
+                   "`cspeed export %s OUT` converts it to a folder for cspeed.model",
                    folder, folder);
 }
 

@@ -166,7 +166,8 @@ static cs_status validate_tag(cs_engine *engine, const char *tag)
     if (engine->settings->tag_validation == CE_TAG_FAIL)
         return ce_fail(
             CS_BAD_CONFIG,
-            "the checkpoint tag \"%s\" of this rank is not that of all others (checkpoint.tag_validation is Fail)",
+            "the checkpoint tag \"%s\" of this rank differs from that of other ranks (checkpoint.tag_validation is "
+            "Fail)",
             tag);
     ce_log(CE_LOG_WARNING, "the checkpoint tag is not the same on all ranks; rank 0's, \"%s\", is taken", tag);
     return CS_OK;
@@ -179,7 +180,8 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
     ce_phase_expect(engine, CE_FORWARD, "cs_save_checkpoint");
     if (engine->micro != 0)
         return ce_fail(CS_UNSUPPORTED,
-                       "cs_save_checkpoint: %lld micro-batches of a step are under way; save at a boundary",
+                       "cs_save_checkpoint: %lld micro-batches of a step have been accumulated; save after the "
+                       "cs_step that completes it",
                        (long long)engine->micro);
     ce_walk_settle(engine);
     double started = ce_clock_seconds();
@@ -253,8 +255,8 @@ static cs_status check_optimizer(cs_engine *engine, json_t *state)
     json_unpack(state, "{s?{s?s}}", "optimizer", "type", &saved);
     if (strcmp(saved, engine->zero.optimizer.name) != 0)
         return ce_fail(CS_BAD_CONFIG,
-                       "the checkpoint was made by optimizer %s, this run uses %s: load without optimizer states, or "
-                       "use the same optimizer",
+                       "the checkpoint was made with the optimizer %s, but this run uses %s: load without optimizer "
+                       "states, or use the same optimizer",
                        saved, engine->zero.optimizer.name);
     return CS_OK;
 }
@@ -381,7 +383,8 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     ce_phase_expect(engine, CE_FORWARD, "cs_load_checkpoint");
     if (engine->micro != 0)
         return ce_fail(CS_UNSUPPORTED,
-                       "cs_load_checkpoint: %lld micro-batches of a step are under way; load at a boundary",
+                       "cs_load_checkpoint: %lld micro-batches of a step have been accumulated; load after the "
+                       "cs_step that completes it",
                        (long long)engine->micro);
     ce_walk_settle(engine);
     CE_TRY(ce_async_save_finish(engine));

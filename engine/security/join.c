@@ -29,13 +29,13 @@ static const char magic[4] = { 'C', 'S', 'J', 'N' };
 
 /* The error messages for a refused handshake, by reason. */
 static const char *const reasons[] = {
-    [NO_SENSE] = "it does not understand this side",
-    [OTHER_VERSION] = "it speaks another version of the joining protocol: install the same cspeed on all hosts",
-    [OTHER_JOB] = "it is of another job",
-    [OTHER_ATTEMPT] = "it is of another attempt",
+    [NO_SENSE] = "it does not understand a message of this side",
+    [OTHER_VERSION] = "it has another version of the protocol of the rendezvous: install the same cspeed on all hosts",
+    [OTHER_JOB] = "it belongs to another job",
+    [OTHER_ATTEMPT] = "it belongs to another attempt",
     [NO_SECRET] = "the two sides' secrets differ",
     [ONE_SECRET] = "one side has a secret and the other has none",
-    [OTHER_MEETING] = "ranks meet here, and a node called, or nodes meet here, and a rank called",
+    [OTHER_MEETING] = "a node has connected to the rendezvous of the ranks, or a rank to that of the nodes",
 };
 
 static void add_head(unsigned char *to, int kind, size_t length)
@@ -160,7 +160,7 @@ static ce_join_state refuse_job(ce_join *join, int socket, const unsigned char *
     char shown[CE_JOIN_JOB + 1] = "";
     for (size_t i = 0; i < bytes; i++)
         shown[i] = (char)(job[i] >= ' ' && job[i] < 127 ? job[i] : '?');
-    ce_fail(CS_NO_PEER, "it is of job \"%s\", not \"%s\"", shown, join->job);
+    ce_fail(CS_NO_PEER, "it belongs to job \"%s\", not \"%s\"", shown, join->job);
     return refuse(join, socket, OTHER_JOB);
 }
 
@@ -174,14 +174,15 @@ static ce_join_state take_hello(ce_join *join, int socket, size_t length)
     memcpy(&attempt, body + 2, sizeof attempt);
     if ((ntohl(attempt) == (uint32_t)CE_JOIN_NODES) != (join->attempt == CE_JOIN_NODES)) {
         ce_fail(CS_NO_PEER, "%s",
-                join->attempt == CE_JOIN_NODES ? "it is a rank, and nodes meet here"
-                                               : "it is a node, and ranks meet here");
+                join->attempt == CE_JOIN_NODES ? "a rank has connected to the rendezvous of the nodes"
+                                               : "a node has connected to the rendezvous of the ranks");
         return refuse(join, socket, OTHER_MEETING);
     }
     if (body[6] != strlen(join->job) || memcmp(body + JOB_AT, join->job, body[6]) != 0)
         return refuse_job(join, socket, body + JOB_AT, body[6]);
     if (ntohl(attempt) != (uint32_t)join->attempt) {
-        ce_fail(CS_NO_PEER, "it is of attempt %u, not %d, of job \"%s\"", ntohl(attempt), join->attempt, join->job);
+        ce_fail(CS_NO_PEER, "it belongs to attempt %u, not %d, of job \"%s\"", ntohl(attempt), join->attempt,
+                join->job);
         return refuse(join, socket, OTHER_ATTEMPT);
     }
     if (body[1] != join->keyed) {
@@ -190,7 +191,7 @@ static ce_join_state take_hello(ce_join *join, int socket, size_t length)
         return refuse(join, socket, ONE_SECRET);
     }
     if (memcmp(body + NONCE_AT, own_hello + NONCE_AT, NONCE) == 0) {
-        ce_fail(CS_NO_PEER, "it is a replay: it sends back this side's own challenge");
+        ce_fail(CS_NO_PEER, "it has sent back this side's own challenge: it is not a member of the job");
         return refuse(join, socket, NO_SENSE);
     }
     memcpy(join->other_hello, join->in, CE_JOIN_HEAD + length);
@@ -208,7 +209,8 @@ static ce_join_state take_proof(ce_join *join, int socket)
     unsigned char tag[CE_MAC_BYTES];
     sign(join, "proof", join->caller ? LISTENER : CALLER, tag);
     if (!ce_mac_equal(tag, join->in + CE_JOIN_HEAD, sizeof tag)) {
-        ce_fail(CS_NO_PEER, "it does not know the secret of job \"%s\", or it is a replay of another joining",
+        ce_fail(CS_NO_PEER,
+                "it does not have the secret of job \"%s\", or it repeats recorded messages of another connection",
                 join->job);
         return refuse(join, socket, NO_SECRET);
     }
@@ -244,11 +246,11 @@ static ce_join_state check_head(ce_join *join, int socket)
 {
     if (memcmp(join->in, magic, sizeof magic) != 0) {
         join->elsewhere = true;
-        return refuse_nonsense(join, socket, "hello: this is not cspeed's joining protocol");
+        return refuse_nonsense(join, socket, "hello: this is not the protocol of cspeed's rendezvous");
     }
     if (join->in[4] != VERSION) {
         ce_fail(CS_NO_PEER,
-                "it speaks version %d of the joining protocol, not %d: install the same cspeed on all hosts",
+                "it has version %d of the protocol of the rendezvous, not %d: install the same cspeed on all hosts",
                 join->in[4], VERSION);
         return refuse(join, socket, OTHER_VERSION);
     }
@@ -332,7 +334,7 @@ ce_join_state ce_join_advance(ce_join *join, int socket)
             how = flush(join, socket);
     }
     if (how == GONE)
-        ce_fail(CS_NO_PEER, "it hung up before it had joined");
+        ce_fail(CS_NO_PEER, "it closed the connection before it had joined");
     else if (ce_clock_seconds() > join->deadline)
         ce_fail(CS_NO_PEER, "it did not join in time");
     else
@@ -355,7 +357,7 @@ static cs_status read_key(int descriptor, unsigned char *key)
         if (more < 0 && errno == EINTR)
             continue;
         if (more <= 0)
-            return ce_fail(CS_BAD_CONFIG, "CSPEED_KEY_FD: descriptor %d holds %zu bytes, not the %d of a key",
+            return ce_fail(CS_BAD_CONFIG, "CSPEED_KEY_FD: descriptor %d contains %zu bytes, and a key has %d",
                            descriptor, got, CE_MAC_BYTES);
         got += (size_t)more;
     }
@@ -401,8 +403,8 @@ cs_status ce_join_allow(const struct sockaddr *address, bool keyed)
         return CS_OK;
     if (!insecure || strcmp(insecure, "1") != 0)
         return ce_fail(CS_BAD_CONFIG,
-                       "joining other hosts needs a secret: start the ranks with cspeed, which makes one, "
-                       "or give CSPEED_SECRET; CSPEED_INSECURE_JOIN=1 (--insecure_join) does without");
+                       "joining other hosts needs a secret: start the ranks with cspeed, which makes one, or set "
+                       "CSPEED_SECRET; CSPEED_INSECURE_JOIN=1 (--insecure_join) turns secrets off");
     if (!warned)
         ce_log(CE_LOG_WARNING, "CSPEED_INSECURE_JOIN=1: whoever reaches this port can join the job");
     warned = true;

@@ -26,7 +26,7 @@ ce_mac *ce_mac_open(const unsigned char *key)
     EVP_MAC_CTX *context = kind ? EVP_MAC_CTX_new(kind) : NULL;
     EVP_MAC_free(kind);
     if (!context || !EVP_MAC_init(context, key, CE_MAC_BYTES, choices))
-        ce_fatal(CS_UNSUPPORTED, "libcrypto offers no HMAC-SHA256, by which ranks know each other");
+        ce_fatal(CS_UNSUPPORTED, "libcrypto has no HMAC-SHA256, with which ranks prove that they belong to the job");
     return (ce_mac *)(void *)context;
 }
 
@@ -71,7 +71,7 @@ void ce_mac_digest(char text[CE_MAC_DIGEST], const void *bytes, size_t count)
     unsigned char sum[CE_MAC_BYTES];
     size_t size = 0;
     if (!EVP_Q_digest(NULL, "SHA256", NULL, bytes, count, sum, &size) || size != sizeof sum)
-        ce_fatal(CS_UNSUPPORTED, "libcrypto offers no SHA-256");
+        ce_fatal(CS_UNSUPPORTED, "libcrypto has no SHA-256");
     for (size_t i = 0; i < sizeof sum; i++)
         snprintf(text + 2 * i, 3, "%02x", sum[i]);
 }
@@ -81,7 +81,7 @@ void ce_mac_random(void *bytes, size_t count)
     for (size_t got = 0; got < count;) {
         ssize_t more = getrandom((char *)bytes + got, count - got, 0);
         if (more < 0 && errno != EINTR)
-            ce_fatal(CS_IO_ERROR, "the system gives no random bytes: %s", strerror(errno));
+            ce_fatal(CS_IO_ERROR, "the system provides no random bytes: %s", strerror(errno));
         got += more > 0 ? (size_t)more : 0;
     }
 }

@@ -14,7 +14,7 @@ cs_status ce_cpu_isa_agree(cs_engine *engine)
     cs_comm_all_reduce(engine->comm, &highest, 1, CS_I64, CS_MAX);
     if (!is_cpu || lowest == highest)
         return CS_OK;
-    ce_log(CE_LOG_INFO, "CPU instructions: all ranks use %s, the lowest set of their CPUs; the highest is %s",
+    ce_log(CE_LOG_INFO, "CPU instructions: all ranks use %s, which every CPU of the job has; the best CPU has %s",
            ce_isa_name((ce_isa)lowest), ce_isa_name((ce_isa)highest));
     return lowest == own_isa ? CS_OK : ce_device_lower_isa(engine->device, (ce_isa)lowest);
 }

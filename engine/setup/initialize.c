@@ -39,12 +39,12 @@ static cs_status fit_windows(cs_engine *engine)
         return CS_OK;
     if (!settings->model_path)
         return ce_fail(CS_BAD_CONFIG,
-                       "cspeed.data.seq_len %lld is longer than the model's positions: --seq_len %lld "
-                       "is the most",
+                       "cspeed.data.seq_len %lld is greater than the number of positions of the model: --seq_len "
+                       "%lld is possible",
                        asked, max);
     if (settings->curriculum.kind != CE_DIFFICULTY_NONE && settings->curriculum.max > max)
         return ce_fail(CS_BAD_CONFIG,
-                       "the curriculum ends at samples of %lld tokens, and the model of %s has %lld positions",
+                       "the curriculum ends with samples of %lld tokens, but the model of %s has %lld positions",
                        (long long)settings->curriculum.max, settings->model_path, max);
     ce_log(CE_LOG_WARNING, "cspeed.data.seq_len %lld is cut to %lld, the positions of the model in %s", asked, max,
            settings->model_path);
@@ -65,7 +65,9 @@ static cs_status open_model(cs_engine *engine, cs_model *model)
     engine->length = engine->model->inputs ? 1 : engine->settings->seq_len;
     engine->sequences = engine->settings->micro_batch * (ce_preference_is_on(engine) ? CE_ANSWERS : 1);
     if (ce_preference_is_on(engine) && engine->model->inputs)
-        return ce_fail(CS_BAD_CONFIG, "cspeed.dpo: this model reads floats, and the answers of a pair are texts");
+        return ce_fail(
+            CS_BAD_CONFIG,
+            "not supported: cspeed.dpo with a model that reads floats, because the answers of a pair are texts");
     return CS_OK;
 }
 

@@ -70,12 +70,13 @@ static cs_status check_dora(cs_engine *engine, ce_lora_settings *settings)
         settings->dropout = 0;
     if (!engine->config->reads && !settings->adapter && !engine->settings->model_path)
         return ce_fail(CS_BAD_CONFIG,
-                       "cspeed.lora.dora: DoRA begins with the norms of the model's weights, and this model has random "
-                       "first values: name a folder with weights in cspeed.model, or set cspeed.lora.dora to false");
+                       "cspeed.lora.dora: DoRA starts from the norms of the model's weights, but this model starts "
+                       "from random values: name a folder with weights in cspeed.model, or set cspeed.lora.dora to "
+                       "false");
     return settings->dropout <= 0 ? CS_OK
                                   : ce_fail(CS_UNSUPPORTED,
-                                            "not supported: a dropout of %g with the adapters of %s, which are DoRA's: "
-                                            "set cspeed.lora.dropout to 0",
+                                            "not supported: a dropout of %g with the DoRA adapters of %s: set "
+                                            "cspeed.lora.dropout to 0",
                                             settings->dropout, settings->adapter);
 }
 

@@ -47,8 +47,8 @@ static cs_status check_host(const cs_engine *engine)
         return CS_OK;
     return ce_fail(
         CS_NO_MEMORY,
-        "rank %d needs %.1f MB of the host's memory for offloaded state and for saving, where %.1f MB are free "
-        "for each of the %d rank%s of its host\nwhat helps: fewer ranks on a host, or training without "
+        "rank %d needs %.1f MB of the host's memory for offloaded state and for saving, but %.1f MB are free for "
+        "each of the %d rank%s of its host\nwhat helps: fewer ranks on a host, or training without "
         "zero_optimization.offload_param or offload_optimizer",
         engine->world.rank, (double)needed * MB, (double)available * MB, sharers, ce_plural(sharers));
 }
@@ -114,7 +114,7 @@ cs_status ce_memory_fit_check(const cs_engine *engine)
     advise(engine, advice, sizeof advice);
     if (sharers > 1)
         snprintf(share, sizeof share, " for each of the %d ranks of its host", sharers);
-    return ce_fail(CS_NO_MEMORY, "rank %d needs %.1f MB on its device, %s, where %.1f MB are free%s:%s\nwhat helps: %s",
+    return ce_fail(CS_NO_MEMORY, "rank %d needs %.1f MB on its device, %s, but %.1f MB are free%s:%s\nwhat helps: %s",
                    engine->world.rank, (double)total * MB, ce_device_describe(engine->device), (double)available * MB,
                    share, table, advice);
 }

@@ -172,7 +172,7 @@ static cs_status add_named(reader *r, const char *key, const json_t *token, bool
 {
     const char *text = text_of(token);
     if (!text)
-        return ce_fail(CS_BAD_FILE, "%s has a member that is no token", key);
+        return ce_fail(CS_BAD_FILE, "%s has a member that is not a token", key);
     if (!*text || ce_tokenizer_has_added(r->tokenizer, text))
         return CS_OK;
     int64_t id = ce_lexicon_named(&r->tokenizer->lexicon, text, strlen(text));

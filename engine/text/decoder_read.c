@@ -16,7 +16,7 @@ cs_status ce_decoder_add(ce_decoder *decoder, ce_decode_kind kind, ce_decode_ste
 static cs_status refuse_empty(const char *text, const char *path, const char *key)
 {
     return *text ? CS_OK
-                 : ce_fail(CS_UNSUPPORTED, "not supported: %s.%s is empty, and would be found everywhere", path, key);
+                 : ce_fail(CS_UNSUPPORTED, "not supported: %s.%s is empty, and would match everywhere", path, key);
 }
 
 static cs_status read_strip(ce_decode_step *step, const json_t *part, const char *path)
@@ -96,5 +96,5 @@ cs_status ce_decoder_read(ce_decoder *decoder, const json_t *part, const char *p
             CE_TRY(ce_decoder_add(decoder, known[i].kind, &step));
             return read_parts(step, part, path);
         }
-    return ce_jsonpart_refuse(path, type, "it is no decoder of tokenizers 0.23");
+    return ce_jsonpart_refuse(path, type, "it is not a decoder of tokenizers 0.23");
 }

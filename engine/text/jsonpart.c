@@ -39,7 +39,7 @@ cs_status ce_jsonpart_pattern(ce_pattern **pattern, const json_t *part, const ch
     if (!regex && !literal)
         return ce_fail(CS_BAD_FILE, "%s.pattern is neither {\"String\": …} nor {\"Regex\": …}", path);
     if (!*(regex ? regex : literal))
-        return ce_fail(CS_UNSUPPORTED, "not supported: %s.pattern is empty, and would be found everywhere", path);
+        return ce_fail(CS_UNSUPPORTED, "not supported: %s.pattern is empty, and would match everywhere", path);
     cs_status status = ce_pattern_open(pattern, regex ? regex : literal, regex ? CE_PATTERN_REGEX : CE_PATTERN_LITERAL);
     return status == CS_OK ? CS_OK : ce_fail(status, "%s: %s", path, cs_error());
 }

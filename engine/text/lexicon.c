@@ -211,7 +211,7 @@ static cs_status read_merge(ce_lexicon *lexicon, const json_t *merge, size_t ran
     int32_t left, right, whole = -1;
     char bytes[2 * LONGEST_TOKEN];
     if (!read_halves(merge, half, size))
-        return ce_fail(CS_BAD_FILE, "merge %zu is not two tokens", rank);
+        return ce_fail(CS_BAD_FILE, "merges: entry %zu is not two tokens separated by a space", rank);
     size_t first = read_half(lexicon, half[0], size[0], bytes, &left);
     size_t second = read_half(lexicon, half[1], size[1], bytes + first, &right);
     if (left >= 0 && right >= 0 && second >= prefix) {
@@ -220,8 +220,9 @@ static cs_status read_merge(ce_lexicon *lexicon, const json_t *merge, size_t ran
     }
     if (whole < 0)
         return ce_fail(CS_BAD_FILE,
-                       "merge %zu, of '%.*s' and '%.*s', is of or into a token that is not in the vocabulary", rank,
-                       (int)(size[0] < 60 ? size[0] : 60), half[0], (int)(size[1] < 60 ? size[1] : 60), half[1]);
+                       "merges: entry %zu, '%.*s' and '%.*s': one of these tokens, or the token that they form, is "
+                       "not in the vocabulary",
+                       rank, (int)(size[0] < 60 ? size[0] : 60), half[0], (int)(size[1] < 60 ? size[1] : 60), half[1]);
     ce_lexicon_add_merge(lexicon, left, right, (int32_t)rank, whole);
     return CS_OK;
 }

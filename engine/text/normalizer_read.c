@@ -107,5 +107,5 @@ cs_status ce_normalizer_read(ce_normalizer *normalizer, const json_t *part, cons
             step->form = known[i].form;
             return read_parts(step, part, path);
         }
-    return ce_jsonpart_refuse(path, type, "it is no normalizer of tokenizers 0.23");
+    return ce_jsonpart_refuse(path, type, "it is not a normalizer of tokenizers 0.23");
 }

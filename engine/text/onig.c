@@ -30,8 +30,9 @@ typedef struct {
 
 static cs_status refuse(const reader *r, const char *what)
 {
-    return ce_fail(CS_UNSUPPORTED, "not supported: %s in the pattern %s, because engines read it differently", what,
-                   r->pattern);
+    return ce_fail(CS_UNSUPPORTED,
+                   "not supported: %s in the pattern %s, because regular-expression engines interpret it differently",
+                   what, r->pattern);
 }
 
 static void put(ce_text *to, const char *text)
@@ -78,7 +79,7 @@ static cs_status translate_number(reader *r, ce_text *to)
         return refuse(r, (const char[]){ '\\', r->at[1], 0 });
     snprintf(digits, sizeof digits, "%.*s", (int)count, from);
     if (!braces && r->at[1] == 'x' && strtol(digits, NULL, 16) >= 0x80)
-        return refuse(r, "\\x of a byte that is no character");
+        return refuse(r, "\\x of a byte that is not a character");
     snprintf(escape, sizeof escape, "\\x{%s}", digits);
     put(to, escape);
     r->at = from + count + braces;

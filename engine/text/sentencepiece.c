@@ -44,7 +44,8 @@ typedef struct {
 
 static cs_status end_of(const ce_protobuf *message, const char *what)
 {
-    return message->damaged ? ce_fail(CS_BAD_FILE, "%s is damaged: it is no message of Protocol Buffers", what) : CS_OK;
+    return message->damaged ? ce_fail(CS_BAD_FILE, "%s is damaged: it is not a message of Protocol Buffers", what)
+                            : CS_OK;
 }
 
 static cs_status read_piece(model *m, ce_protobuf message)
@@ -65,7 +66,8 @@ static cs_status read_piece(model *m, ce_protobuf message)
     if (read.size == 0 || ce_unicode_valid(read.text, read.size) < read.size || !isfinite(read.score))
         return ce_fail(CS_BAD_FILE, "piece %zu has no text, a text that is not UTF-8, or no score", m->count);
     if (read.kind < NORMAL || read.kind > BYTE || read.kind == UNUSED)
-        return ce_fail(CS_UNSUPPORTED, "not supported: piece %zu is of type %d; types 1 to 4 and 6 are (5 is unused)",
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: piece %zu is of type %d; supported are the types 1 to 4 and 6 (5 is unused)",
                        m->count, read.kind);
     CE_MUST_HOLD(m->pieces, m->capacity, m->count + 1);
     m->pieces[m->count++] = read;
@@ -165,14 +167,13 @@ static cs_status check(const model *m)
 {
     static const char *const names[] = { "of no type", "Unigram", "BPE", "Word", "Char" };
     if (m->count == 0 || m->count > INT32_MAX / 2)
-        return ce_fail(CS_BAD_FILE, "it has no pieces: is it a model of SentencePiece?");
+        return ce_fail(CS_BAD_FILE, "it has no pieces, so it is not a model of SentencePiece");
     if (m->model != 2)
-        return ce_fail(CS_UNSUPPORTED,
-                       "not supported: a %s model, because only BPE is supported, the model of the families that are "
-                       "trained here",
+        return ce_fail(CS_UNSUPPORTED, "not supported: a %s model, because only BPE is supported",
                        m->model >= 0 && m->model <= 4 ? names[m->model] : "newer");
     if (m->changes_output)
-        return ce_fail(CS_UNSUPPORTED, "not supported: denormalizer_spec, because text is what the tokens say");
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: denormalizer_spec, because the text must follow from the tokens alone");
     return CS_OK;
 }
 
@@ -199,7 +200,7 @@ static cs_status add_pieces(ce_tokenizer *tokenizer, const model *m)
     for (size_t i = 0; i < m->count; i++) {
         const piece *p = &m->pieces[i];
         if (ce_lexicon_find(lexicon, p->text, p->size) >= 0)
-            return ce_fail(CS_BAD_FILE, "piece %zu, %.*s, is there twice", i, (int)(p->size < 60 ? p->size : 60),
+            return ce_fail(CS_BAD_FILE, "piece %zu, %.*s, exists twice", i, (int)(p->size < 60 ? p->size : 60),
                            p->text);
         CE_TRY(ce_lexicon_add(lexicon, (int64_t)i, p->text, p->size));
         if (p->kind != NORMAL && p->kind != BYTE)
@@ -211,7 +212,7 @@ static cs_status add_pieces(ce_tokenizer *tokenizer, const model *m)
     ce_lexicon_find_bytes(lexicon);
     for (int byte = 0; m->byte_fallback && byte < 256; byte++)
         if (lexicon->bytes[byte] < 0)
-            return ce_fail(CS_BAD_FILE, "byte_fallback is set, and there is no piece <0x%02X>", (unsigned)byte);
+            return ce_fail(CS_BAD_FILE, "byte_fallback is set, but there is no piece <0x%02X>", (unsigned)byte);
     if (lexicon->unknown < 0)
         return ce_fail(CS_BAD_FILE, "there is no piece of the type unknown");
     lexicon->unknown = m->drops_unknown ? -1 : lexicon->unknown;
@@ -258,7 +259,7 @@ static cs_status find_half(const ce_lexicon *lexicon, const model *m, const char
     if (*id >= 0 && m->pieces[*id].kind != NORMAL)
         *id = -1;
     else if (*id < 0 && width_at(&half, 0) == size)
-        return ce_fail(CS_UNSUPPORTED, "not supported: pieces with the character '%.*s', which is no piece itself",
+        return ce_fail(CS_UNSUPPORTED, "not supported: pieces with the character '%.*s', which is not a piece itself",
                        (int)size, text);
     return CS_OK;
 }

@@ -44,8 +44,7 @@ static cs_status read_template(ce_tokenizer *tokenizer, const json_t *part, cons
         const json_t *ids = name ? json_object_get(json_object_get(specials, name), "ids") : NULL;
         texts += sequence != NULL;
         if (texts > 1 || (which && strcmp(which, "A") != 0))
-            return ce_fail(CS_UNSUPPORTED, "not supported: %s.single[%zu] is another text than the one text A", path,
-                           index);
+            return ce_fail(CS_UNSUPPORTED, "not supported: %s.single[%zu] refers to a text other than A", path, index);
         if (name && json_array_size(ids) == 0)
             return ce_fail(CS_BAD_FILE, "%s.special_tokens has no ids of %.60s", path, name);
         json_array_foreach (ids, number, id)
@@ -76,7 +75,7 @@ static cs_status read_post_processor(ce_tokenizer *tokenizer, const json_t *part
     if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0)
         return read_pair(tokenizer, part, path);
     if (strcmp(type, "Sequence") != 0)
-        return ce_jsonpart_refuse(path, type, "it is no post-processor of tokenizers 0.23");
+        return ce_jsonpart_refuse(path, type, "it is not a post-processor of tokenizers 0.23");
     json_array_foreach (json_object_get(part, "processors"), index, member)
         CE_TRY(read_post_processor(tokenizer, member, ce_jsonpart_member(inner, path, "processors", index)));
     return CS_OK;
@@ -99,11 +98,10 @@ static cs_status check_model(const json_t *model)
 {
     const char *type = json_string_value(json_object_get(model, "type"));
     if (type && strcmp(type, "BPE") != 0)
-        return ce_jsonpart_refuse("model", type,
-                                  "only BPE is supported, the model of the families that are trained here");
+        return ce_jsonpart_refuse("model", type, "only BPE is supported");
     if (json_number_value(json_object_get(model, "dropout")) != 0)
         return ce_fail(CS_UNSUPPORTED,
-                       "not supported: model.dropout of merges, because a text has to give the same tokens");
+                       "not supported: model.dropout, because a text must always become the same tokens");
     return CS_OK;
 }
 

@@ -36,9 +36,9 @@ static cs_status slurp(ce_text *content, const char *folder, const char *name)
     bool failed = ferror(file);
     fclose(file);
     if (failed)
-        return ce_fail(CS_IO_ERROR, "%s: cannot be read; is it a folder?", path);
+        return ce_fail(CS_IO_ERROR, "%s: cannot be read; it may be a folder", path);
     if (content->size >= MAX_BYTES)
-        return ce_fail(CS_BAD_FILE, "%s: larger than %d bytes, which no tokenizer is", path, MAX_BYTES);
+        return ce_fail(CS_BAD_FILE, "%s: larger than %d bytes, the limit for files of a tokenizer", path, MAX_BYTES);
     return CS_OK;
 }
 
@@ -173,8 +173,9 @@ static cs_status choose_words(ce_tokenizer *tokenizer, const char *class, bool p
             return prefix && known[i].composes ? ce_words_add_replaced(words, " ", CE_WORDS_PREFIX_ALWAYS) : CS_OK;
         }
     return ce_fail(CS_UNSUPPORTED,
-                   "not supported: vocab.json and merges.txt of a %s, because they do not say how it cuts words; a "
-                   "tokenizer.json does (GPT2Tokenizer and Qwen2Tokenizer are known)",
+                   "not supported: vocab.json and merges.txt of a %s, because these files do not say how it splits "
+                   "text into words; a tokenizer.json does (only GPT2Tokenizer and Qwen2Tokenizer are read without "
+                   "it)",
                    class);
 }
 
@@ -197,7 +198,7 @@ static cs_status read_pair(ce_tokenizer *tokenizer, const char *folder, const js
     tokenizer->lexicon.is_bytes = true;
     tokenizer->lexicon.unknown = -1;
     if (status == CS_NOT_FOUND)
-        ce_fail(status, "%s: holds vocab.json, and no merges.txt beside it", folder);
+        ce_fail(status, "%s: contains vocab.json, but no merges.txt", folder);
     CE_TRY(status);
     json_auto_t *merges = read_merges(&content);
     CE_TRY(ce_lexicon_fill(&tokenizer->lexicon, vocabulary, merges));
@@ -315,7 +316,8 @@ static cs_status read_files(ce_tokenizer *tokenizer, const char *folder, const c
     if (status == CS_NOT_FOUND && !*root)
         status = read_model(tokenizer, folder, ce_ends_with(name, ".model") ? name : "tokenizer.model", beside);
     if (status == CS_NOT_FOUND && !*root)
-        ce_fail(status, "%s: holds no tokenizer.json, no vocab.json and merges.txt, and no tokenizer.model", folder);
+        ce_fail(status, "%s: contains no tokenizer.json, no vocab.json with merges.txt, and no tokenizer.model",
+                folder);
     CE_TRY(status);
     status = ce_added_read(tokenizer, beside);
     if (status != CS_OK)

@@ -140,8 +140,8 @@ static cs_status read_one(ce_words *words, const json_t *part, const char *path)
     if (strcmp(type, "FixedLength") == 0)
         return read_fixed(words, part, path);
     if (strcmp(type, "UnicodeScripts") == 0)
-        return ce_jsonpart_refuse(path, type, "its table of scripts is of an old edition of Unicode");
-    return ce_jsonpart_refuse(path, type, "it is no pre-tokenizer of tokenizers 0.23");
+        return ce_jsonpart_refuse(path, type, "its table of scripts belongs to an old version of Unicode");
+    return ce_jsonpart_refuse(path, type, "it is not a pre-tokenizer of tokenizers 0.23");
 }
 
 static bool is_of_type(const json_t *part, const char *type)

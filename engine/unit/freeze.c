@@ -17,8 +17,8 @@ static cs_status check(const ce_unit_entry *entry)
     const ce_unit_entry *with = entry->param.gradient ? owner_of(entry->param.gradient->with) : entry;
     if (entry->param.frozen && !entry->param.gradient)
         return ce_fail(CS_UNSUPPORTED,
-                       "not supported: freezing %s, because its unit adds to its gradient itself; a unit that calls "
-                       "cs_param_overwrites for it can have it frozen",
+                       "not supported: freezing %s, because its unit adds to the gradient itself; a parameter can be "
+                       "frozen if its unit calls cs_param_overwrites for it",
                        entry->full_name);
     if (entry->param.frozen != with->param.frozen)
         return ce_fail(CS_UNSUPPORTED,
@@ -78,6 +78,6 @@ cs_status ce_model_freeze(cs_model *model)
         model->first_trained++;
     return model->first_trained < model->count
                ? CS_OK
-               : ce_fail(CS_BAD_CONFIG, "every parameter is frozen, so there is nothing to train: a group of "
-                                        "cspeed.param_groups with \"train\": false must leave some");
+               : ce_fail(CS_BAD_CONFIG, "every parameter is frozen, so there is nothing to train: the groups of "
+                                        "cspeed.param_groups with \"train\": false must leave at least one");
 }

@@ -27,8 +27,8 @@ static cs_status check_group(const ce_groups *groups, const cs_model *model, con
         ce_groups_match(group, i, "", &text);
         if (text && !takes(groups, model, group->written, i))
             return ce_fail(CS_BAD_CONFIG,
-                           "cspeed.param_groups[%d]: \"%s\" takes no parameter: none has such a name, or an earlier "
-                           "group took it; a pattern is matched with whole names such as \"%s\"",
+                           "cspeed.param_groups[%d]: \"%s\" matches no parameter: none has such a name, or an "
+                           "earlier group matches it too; a pattern is compared with complete names such as \"%s\"",
                            group->written, text, ce_model_first(model));
     }
     return CS_OK;

@@ -10,7 +10,7 @@ static int run(const cl_options *options, char **arguments)
     const char *what = arguments[0] ? arguments[0] : "";
     if (strcmp(what, "comm") == 0)
         return cl_run(options);
-    return cl_codes_fail(CL_CODE_USAGE, "bench: say what to measure: comm%s%s", *what ? ", not " : "", what);
+    return cl_codes_fail(CL_CODE_USAGE, "bench: name what to measure: comm%s%s", *what ? ", not " : "", what);
 }
 
 const cl_command cl_command_bench = {

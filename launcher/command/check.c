@@ -111,26 +111,27 @@ static void judge(const inquiry *all, reply *r, const char *host)
     if (r->code)
         return;
     if (!split(r)) {
-        blame(r, CL_CODE_HOST, "%s: its shell does not answer as sh does", host);
+        blame(r, CL_CODE_HOST, "%s: its login shell does not understand commands of sh", host);
         return;
     }
     if (strcmp(is[VERSION], "none") == 0)
         blame(r, CL_CODE_NOT_FOUND,
-              "%s: no cspeed where this one is, and none in PATH: install the same build there, or say "
-              "where it is with --agent_path",
+              "%s: cspeed is neither at the same path as on this machine nor in PATH: install the same build there, "
+              "or give its path with --agent_path",
               host);
     if (strcmp(is[VERSION], here->lines[VERSION]) != 0)
-        blame(r, CL_CODE_DISAGREE, "%s: has %s, this machine has %s: install the same version", host, is[VERSION],
+        blame(r, CL_CODE_DISAGREE, "%s: has %s, but this machine has %s: install the same version", host, is[VERSION],
               here->lines[VERSION]);
     if (strcmp(is[FOLDER], "there") != 0)
-        blame(r, CL_CODE_NO_FILE, "%s: there is no folder %s; make it, share it, or name another with --workdir", host,
-              all->plan->workdir);
+        blame(r, CL_CODE_NO_FILE, "%s: there is no folder %s; create it, share it, or name another with --workdir",
+              host, all->plan->workdir);
     if (all->config && strcmp(is[CONFIG], "missing") == 0)
         blame(r, CL_CODE_NO_FILE, "%s: there is no %s in %s", host, all->config, all->plan->workdir);
     if (all->config && strcmp(is[CONFIG], here->lines[CONFIG]) != 0)
-        blame(r, CL_CODE_DISAGREE, "%s: its %s differs from the one here", host, all->config);
+        blame(r, CL_CODE_DISAGREE, "%s: its %s differs from the one on this machine", host, all->config);
     if (fabs(r->clock) > late)
-        blame(r, CL_CODE_DISAGREE, "%s: its clock is %.1f s %s: set it (chrony, ntp), or times in logs mislead", host,
+        blame(r, CL_CODE_DISAGREE,
+              "%s: its clock is %.1f s %s: set it (chrony, ntp), otherwise times in logs are wrong", host,
               fabs(r->clock), r->clock > 0 ? "ahead" : "behind");
 }
 
@@ -198,9 +199,9 @@ static int ask(inquiry *all, const cl_host **hosts)
         return cl_codes_fail(CL_CODE_SYSTEM, "the paths are too long for one command line");
     code = cl_run_on_all_run(&hosts[count], 1, &(cl_options){ 0 }, command, take, &(inquiry){ .replies = here });
     if (code == 0 && (here->code || !split(here)))
-        code = cl_codes_fail(CL_CODE_SYSTEM, "this machine itself cannot be asked: %s", here->why);
+        code = cl_codes_fail(CL_CODE_SYSTEM, "the check of this machine itself failed: %s", here->why);
     if (code == 0 && options->agent_path && !write_command(all, options->agent_path, command, sizeof command))
-        code = cl_codes_fail(CL_CODE_SYSTEM, "--agent_path: is too long for a command line");
+        code = cl_codes_fail(CL_CODE_SYSTEM, "--agent_path: the path is too long for a command line");
     if (code == 0)
         code = cl_run_on_all_run(hosts, count, options, command, take, all);
     for (int i = 0; i < count && code == 0; i++)

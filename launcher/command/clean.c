@@ -19,7 +19,7 @@ static int end_all(const cl_leftover *list, int count)
         cl_leftover_signal(list, count, SIGKILL);
     int alive = cl_leftover_await(list, count, GRACE_SECONDS);
     printf("%d ended\n", count - alive);
-    return alive ? cl_codes_fail(CL_CODE_SYSTEM, "%d of them do not end, though SIGKILL was sent", alive) : 0;
+    return alive ? cl_codes_fail(CL_CODE_SYSTEM, "%d of them have not ended after SIGKILL", alive) : 0;
 }
 
 /* Listing the registry of jobs also removes the entries of jobs that no longer exist. */
@@ -47,9 +47,9 @@ static int run(const cl_options *options, char **arguments)
         return code;
     cl_leftover *list = cl_leftover_find(&count);
     for (int i = 0; i < count; i++)
-        printf("left behind by job %s: pid %d (%s)\n", list[i].job, list[i].pid, list[i].name);
+        printf("process of ended job %s: pid %d (%s)\n", list[i].job, list[i].pid, list[i].name);
     if (!count)
-        printf("no process is left behind\n");
+        printf("no process of an ended job runs\n");
     else if (!yes)
         printf("`cspeed clean --yes` ends %s\n", count == 1 ? "it" : "them");
     else

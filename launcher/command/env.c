@@ -27,7 +27,7 @@ static int print_all(const cl_options *options, char **arguments)
     if (code)
         return code;
     if (env.count == 0)
-        printf("nothing is sent; `cspeed env --help` tells what could be\n");
+        printf("no variable is sent; `cspeed env --help` says which variables can be\n");
     for (int i = 0; i < env.count; i++)
         print_row(&env.list[i]);
     cl_env_free(&env);

@@ -55,7 +55,7 @@ static cs_status name_another(const cl_weights_request *request)
     snprintf(why, sizeof why, "%s", cs_error());
     if (request->tag || ce_files_holds(request->from, CE_MANIFEST_FILE) || !find_whole(tag, request->from))
         return ce_fail(CS_BAD_FILE, "%s", why);
-    return ce_fail(CS_BAD_FILE, "%s. The newest whole checkpoint is %s: `cspeed export %s %s --tag %s`", why, tag,
+    return ce_fail(CS_BAD_FILE, "%s. The newest complete checkpoint is %s: `cspeed export %s %s --tag %s`", why, tag,
                    request->from, request->to, tag);
 }
 

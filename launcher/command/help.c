@@ -75,10 +75,10 @@ static void print_screen(void)
 
 static void print_flags(void)
 {
-    printf("Launch flags stand before the command or program; `--` ends them. --foo-bar is\n"
-           "--foo_bar, --x=v is --x v; there are no abbreviations. A flag that is absent is\n"
-           "looked up as CSPEED_NAME in the environment, and as PET_NAME where torchrun has\n"
-           "it.\n\n");
+    printf("Launch flags precede the command or program; `--` ends them. --foo-bar means\n--foo_bar, and --x=v means "
+           "--x v; flags cannot be abbreviated. If a flag is not\ngiven, its value is that of the environment "
+           "variable CSPEED_NAME or, if torchrun\nhas this flag, PET_NAME. A time T is a number of seconds, or 15m, "
+           "2h or 1d.\n\n");
     cs_options_help(cl_flags, cl_flags_count);
 }
 

@@ -85,7 +85,10 @@ static int run(const cl_options *options, char **arguments)
                                               "with which it continues",
                              request.from);
     if (request.config && request.formed)
-        return cl_codes_fail(CL_CODE_USAGE, "--dtype and --max_shard are for weights; a checkpoint has its own form");
+        return cl_codes_fail(
+            CL_CODE_USAGE,
+            "--dtype and --max_shard have no effect on a training state, which becomes a checkpoint; leave them "
+            "out");
     if (request.config)
         return cs_exit_code(cl_import_state(&request));
     return cs_exit_code(import_folder(&request));

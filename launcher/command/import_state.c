@@ -53,8 +53,8 @@ static cs_status open_model(import *all)
                                         "cspeed.model");
     if (!settings->model_path)
         return ce_fail(CS_BAD_CONFIG,
-                       "%s: no cspeed.model: name the model's folder there, or describe the model as its config.json "
-                       "does",
+                       "%s: the key cspeed.model is missing: set it to the folder of the model, or to an object with "
+                       "the keys of its config.json",
                        all->request->config);
     ce_json *doc = NULL;
     char *path = ce_files_join(settings->model_path, "config.json");
@@ -87,8 +87,8 @@ static cs_status check_optimizer(const import *all)
         bool named = !state->optimizer || strcasecmp(state->optimizer, optimizer->name) == 0;
         if (!named || !has_slots(optimizer, state))
             return ce_fail(CS_BAD_CONFIG,
-                           "%s asks for the optimizer %s, and %s trained with %s, whose state has %d value%s for each "
-                           "element (%s%s%s): name the optimizer that trained",
+                           "%s names the optimizer %s, but %s was trained with %s, whose state has %d value%s for "
+                           "each element (%s%s%s): name the optimizer of the training",
                            all->request->config, optimizer->name, state->origin,
                            state->optimizer ? state->optimizer : "another one", state->slot_count,
                            ce_plural(state->slot_count), state->slot_count ? state->slots[0] : "none",

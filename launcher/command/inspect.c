@@ -69,8 +69,8 @@ static json_t *describe(const char *dir, const char *name, const char *latest)
         status = ce_manifest_check_files(&manifest, path);
         if (status == CS_OK && ce_staging_is_aside(dir, name))
             status = ce_fail(CS_BAD_FILE,
-                             "%s: found damaged by the training that set it aside: `cspeed verify %s` names "
-                             "the damage; copy it again, or remove it",
+                             "%s: found damaged by a training, which renamed it: `cspeed verify %s` names the "
+                             "damage; copy it again, or remove it",
                              path, path);
         add_text(row, "status", status == CS_OK ? "whole" : status == CS_IO_ERROR ? "UNREADABLE" : "DAMAGED");
         add_text(row, "why", status == CS_OK ? NULL : cs_error());
@@ -82,7 +82,8 @@ static json_t *describe(const char *dir, const char *name, const char *latest)
         add_text(row, "why", foreign);
     } else if (ce_files_holds(path, "weights")) {
         add_text(row, "status", "INCOMPLETE");
-        json_object_set_new(row, "why", json_sprintf("%s: no manifest: a save that never ended; safe to delete", path));
+        json_object_set_new(row, "why",
+                            json_sprintf("%s: no manifest: its saving was interrupted; it can be deleted", path));
     } else {
         json_decref(row);
         row = NULL;

@@ -27,7 +27,7 @@ static json_t *ask(const cl_registry_job *job, char **text)
     *text = cl_registry_read_ask(job);
     json_t *state = *text ? json_loads(*text, JSON_ALLOW_NUL, NULL) : NULL;
     if (*text && !state)
-        cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d) does not report its state", job->job, job->pid);
+        cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d): its state cannot be read", job->job, job->pid);
     return state;
 }
 
@@ -117,8 +117,7 @@ static int print_result(const char *folder, bool bare)
     json_t *result = read_result(folder);
     if (!result)
         return cl_codes_fail(CL_CODE_NO_FILE,
-                             "the job of %s does not run, and its launcher was killed before it wrote result.json",
-                             folder);
+                             "the job of %s has ended; its launcher was killed before it wrote result.json", folder);
     print_end(result, ended, duration);
     if (bare) {
         json_dumpf(result, stdout, JSON_INDENT(2));

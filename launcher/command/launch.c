@@ -33,7 +33,7 @@ int cl_launch_read(cl_options *both, const cl_options *options, char **words)
     memcpy(line + 1 + before, words + 1, (size_t)behind * sizeof *line);
     int code = cl_options_read(both, line);
     if (code == 0 && !both->program[0])
-        code = cl_codes_fail(CL_CODE_USAGE, "no PROGRAM is named behind `%s`", words[0]);
+        code = cl_codes_fail(CL_CODE_USAGE, "no PROGRAM is given after `%s`", words[0]);
     if (strcmp(words[0], "launch") == 0 && !both->local_rank_flag &&
         strcmp(cl_options_origin("use_env"), "default") == 0)
         both->local_rank_flag = "--local-rank";

@@ -212,8 +212,8 @@ static int show(reader *all, bool follows)
     add_files(all);
     if (!all->count && all->rank >= 0)
         return cl_codes_fail(CL_CODE_NO_FILE,
-                             "rank %d has no log file in %s; where it ran on another host without this "
-                             "folder, it is there",
+                             "rank %d has no log file in %s; if it ran on another host that does not share this "
+                             "folder, the file is on that host",
                              all->rank, all->attempt_folder);
     show_all(all);
     if (follows && all->job)

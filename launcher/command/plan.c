@@ -101,8 +101,8 @@ static int refuse_sizes(char **program)
         if (cs_options_last(flags[i], program + 1))
             return cl_codes_fail(
                 CL_CODE_USAGE,
-                "plan: --%s is for `train --plan`, which prints the memory alone; here --num_gpus N or "
-                "--hosts before plan says how many ranks there are",
+                "plan: --%s is an option of `train --plan`, which prints the memory alone; `cspeed --num_gpus N "
+                "plan` or --hosts sets the number of ranks",
                 flags[i]);
     return 0;
 }

@@ -86,8 +86,8 @@ static int run(const cl_options *options, char **at)
         return code;
     if (r.all && r.json)
         return cl_codes_fail(CL_CODE_USAGE,
-                             "not supported: --json with --all_hosts, because the hosts' lines are mixed; "
-                             "run `cspeed report --json` on each");
+                             "not supported: --json with --all_hosts, because the lines of several hosts do not form "
+                             "one JSON object; run `cspeed report --json` on each");
     return r.all ? report_all(options) : report(r.json, wants_color(options));
 }
 

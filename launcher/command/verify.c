@@ -46,9 +46,8 @@ static cs_status find_latest(char name[CE_TAG_BYTES], const char *dir)
         status = ce_not_found_all(&catalog, dir);
     else if (status == CS_NOT_FOUND)
         status = ce_fail(CS_NOT_FOUND,
-                         "%s/latest is missing, so --tag has to say which checkpoint; cspeed inspect %s "
-                         "lists them",
-                         dir, dir);
+                         "%s/latest is missing, so --tag must name the checkpoint; `cspeed inspect %s` lists them", dir,
+                         dir);
     ce_catalog_close(&catalog);
     return status;
 }
@@ -63,8 +62,9 @@ static cs_status find(char **directory, const request *r)
     *directory = status == CS_OK ? ce_files_join(dir, name) : NULL;
     char *manifest = *directory ? ce_files_join(*directory, CE_MANIFEST_FILE) : NULL;
     if (manifest && !ce_files_exists(*directory))
-        status = ce_fail(CS_NOT_FOUND, "%s/latest names %s, which is not there; cspeed inspect %s lists what is", dir,
-                         name, dir);
+        status =
+            ce_fail(CS_NOT_FOUND, "%s/latest names %s, which does not exist; `cspeed inspect %s` lists the checkpoints",
+                    dir, name, dir);
     else if (manifest && access(manifest, F_OK) != 0 && errno == ENOENT)
         status = ce_not_found_manifest(*directory);
     free(manifest);
@@ -119,10 +119,11 @@ static int verdict(const ce_audit *audit, const char *directory)
 {
     if (is_damaged(audit))
         return cl_codes_fail(CL_CODE_FILE,
-                             "%s is damaged: copy it again, or remove it; train goes on from the newest whole one",
+                             "%s is damaged: copy it again, or remove it; `train` continues from the newest complete "
+                             "one",
                              directory);
     if (audit->faults)
-        return cl_codes_fail(1, "%s could not be read whole, so nothing is known of the rest", directory);
+        return cl_codes_fail(1, "%s could not be read completely, so the rest was not checked", directory);
     ce_clear_error();
     return 0;
 }
@@ -145,8 +146,8 @@ static int run(const cl_options *options, char **arguments)
         ce_audit_directory(&audit, directory);
         if (audit.faults && is_gone(directory, &before)) {
             status = ce_fail(CS_NOT_FOUND,
-                             "%s was removed or replaced while it was read, as a training does that prunes "
-                             "or saves in this folder; that is no damage: verify what is there now",
+                             "%s was removed or replaced while it was read, as a training does when it saves in this "
+                             "folder; it is not damaged: verify the checkpoints that exist now",
                              directory);
         } else {
             print(&r, &audit, directory, ce_clock_seconds() - begun);

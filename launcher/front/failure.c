@@ -65,7 +65,8 @@ static void print_cause(const cl_link_end *end, FILE *out)
     if (has_saved(end))
         fprintf(out, "; the rank has first saved the checkpoint of step %ld", end->beat.step);
     else if (cl_failure_hint_is_oom(end))
-        fprintf(out, "; the kernel has killed for want of memory (oom_kill %ld -> %ld)", end->oom_from, end->oom_to);
+        fprintf(out, "; the kernel has killed processes because memory ran out (oom_kill %ld -> %ld)", end->oom_from,
+                end->oom_to);
     else if (WCOREDUMP(end->status))
         fprintf(out, "; core dumped");
 }
@@ -110,7 +111,7 @@ static void print_tail(const cl_front *front, FILE *out)
     bool here = front->nodes[first->node].here;
     fprintf(out, "stderr tail\n");
     if (!first->tail || !*first->tail)
-        fprintf(out, "  (rank %d wrote nothing there)\n", front->first);
+        fprintf(out, "  (rank %d wrote nothing to stderr)\n", front->first);
     for (const char *line = first->tail; line && *line; line += strcspn(line, "\n"), line += *line == '\n')
         fprintf(out, "  | %.*s\n", (int)strcspn(line, "\n"), line);
     if (!*front->run_dir)
@@ -175,9 +176,9 @@ static void print_left(const cl_front *front, FILE *out)
     if (left.count)
         fprintf(out, "processes that do not end on %s%s", ce_names_text(&left), unknown.count ? "; " : "");
     if (unknown.count > 1)
-        fprintf(out, "not known of %ld nodes (%s)", unknown.count, ce_names_text(&unknown));
+        fprintf(out, "unknown for %ld nodes (%s)", unknown.count, ce_names_text(&unknown));
     else if (unknown.count)
-        fprintf(out, "not known of %s", ce_names_text(&unknown));
+        fprintf(out, "unknown for %s", ce_names_text(&unknown));
     if (unknown.count + left.count == 0)
         fprintf(out, "nothing");
     fputc('\n', out);
@@ -188,7 +189,7 @@ static void print_end(const cl_front *front, FILE *out)
 {
     fprintf(out, " after ");
     print_elapsed(front, out);
-    fprintf(out, "; left behind: ");
+    fprintf(out, "; not ended: ");
     print_left(front, out);
 }
 
@@ -225,7 +226,7 @@ static void print_block(const cl_front *front, FILE *out)
         print_lost(front, out);
     print_others(front, out);
     print_stopped(front, out);
-    fprintf(out, "left behind     ");
+    fprintf(out, "not ended       ");
     print_left(front, out);
     fprintf(out, "%s%s%s%s\n", *hint ? "hint            " : "", hint, *hint ? "\n" : "", rule);
 }
@@ -240,9 +241,9 @@ const char *cl_failure_why(const cl_front *front)
 {
     static char text[64];
     if (front->timed_out)
-        return "it ran into --timeout";
+        return "the time of --timeout was over";
     if (front->stalled && !front->signal)
-        return "no rank moved for --stall_timeout, and --stall_action is kill";
+        return "no rank made progress for --stall_timeout, and --stall_action is kill";
     snprintf(text, sizeof text, "ended by %s", cl_codes_signal_name(front->signal));
     return front->signal               ? text
            : cl_front_code(front) == 0 ? ""
@@ -288,7 +289,7 @@ static void print_resume_hint(const cl_front *front, FILE *out)
 {
     int64_t kept = cl_workers_kept(front);
     if (kept > 0 && !cl_failure_is_explained(front) && !starts_over(front))
-        fprintf(out, "cspeed: the same command goes on from the checkpoint of step %ld\n", kept - 1);
+        fprintf(out, "cspeed: the same command continues from the checkpoint of step %ld\n", kept - 1);
 }
 
 static bool left_any(const cl_front *front)

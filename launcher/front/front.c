@@ -116,7 +116,7 @@ static void give_up_joining(cl_front *front, int64_t now)
     char why[CE_NAMES_BYTES + 64];
     ce_names missing = { 0 };
     cl_join_agents_list_missing(front, &missing);
-    snprintf(why, sizeof why, "%s did not come within %.0f s (--rdzv_timeout)", ce_names_text(&missing),
+    snprintf(why, sizeof why, "%s did not join within %.0f s (--rdzv_timeout)", ce_names_text(&missing),
              (double)(now - front->joining_since) / 1e9);
     cl_front_fail(front, -1, CL_CODE_PEER, why);
 }
@@ -172,7 +172,7 @@ static void say_here(cl_front *front)
                   *front->run_dir ? "  logs " : "", front->run_dir);
     const char *devices = cl_env_value(&plan->env, "CUDA_VISIBLE_DEVICES"), *caller = getenv("CUDA_VISIBLE_DEVICES");
     cl_output_say(&front->output, "  %s%s",
-                  devices || plan->has_devices ? "" : "without CUDA a \"gpu\" slot is a CPU rank: ",
+                  devices || plan->has_devices ? "" : "without CUDA a slot \"gpu\" is a rank on the CPU: ",
                   front->nodes[0].binding_text);
     if (caller && *caller)
         cl_output_say(&front->output, "  CUDA_VISIBLE_DEVICES=%s: %s", devices ? devices : caller,

@@ -45,8 +45,8 @@ static void open_default_folder(cl_front *front)
     if (length >= (int)sizeof front->run_dir || access(plan->workdir, X_OK) < 0 ||
         cl_logs_folder(front->run_dir) != 0) {
         cl_output_say(&front->output,
-                      "cspeed: no files of this job are kept: %s/cspeed_runs cannot be written; "
-                      "--log_dir names another place",
+                      "cspeed: no log files of this job are written, because %s/cspeed_runs cannot be created; "
+                      "--log_dir names another folder",
                       plan->workdir);
         front->run_dir[0] = '\0';
         ce_clear_error();
@@ -86,7 +86,7 @@ static int open_registry(cl_front *front)
     int code = cl_registry_open(&front->registry, front->plan, front->run_dir);
     if (code != CL_CODE_SYSTEM)
         return code;
-    cl_output_say(&front->output, "cspeed: %s; this job runs, but `cspeed ps`, `status` and `stop` do not find it",
+    cl_output_say(&front->output, "cspeed: %s; the job runs, but `cspeed ps`, `status` and `stop` will not find it",
                   cs_error());
     ce_clear_error();
     return 0;
@@ -100,8 +100,8 @@ static int open_rendezvous(cl_front *front)
     if (port && cl_hostplan_nodes_come(front->plan) && cl_port_is_held(port))
         code =
             cl_codes_fail(CL_CODE_SLOTS,
-                          "--master_port (or MASTER_PORT) %d: it is that of the ranks of another job of this machine "
-                          "(`cspeed ps`); another job needs another port, the same on all its nodes",
+                          "--master_port (or MASTER_PORT) %d: the ranks of another job on this machine use this port "
+                          "(`cspeed ps` lists it); choose another port, the same on all nodes",
                           port);
     if (code == 0 && cl_hostplan_nodes_come(front->plan))
         code = cl_rendezvous_open(&front->rendezvous, front->plan);

@@ -46,11 +46,12 @@ static int call_here(cl_front *front, cl_node *node)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no socket for the agent of this machine: %s", ce_reason(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "no socket can be opened for the agent of this machine: %s",
+                             ce_reason(errno));
     fflush(NULL);
     node->pid = fork();
     if (node->pid < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no process for the agent of this machine: %s", strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "the agent of this machine cannot be started: %s", strerror(errno));
     if (node->pid == 0) {
         /* Closes the links to other nodes in the child. Otherwise, when the front process closes a link, the connection
          * would stay open and the node would not notice. */
@@ -193,15 +194,14 @@ static void say_difference(const cl_front *front, const cl_node *node, const cl_
 {
     int ranks = front->plan->hosts.list[node->place].slot_count;
     if (joined->ranks && joined->ranks != ranks)
-        snprintf(
-            why, capacity,
-            "node %d (%s) was started with %d rank%s, and the first node expects %d of it; --nproc_per_node and the "
-            "hostfile must be the same on every node (a hostfile may give each host its own slots)",
-            node->place, joined->host, joined->ranks, ce_plural(joined->ranks), ranks);
+        snprintf(why, capacity,
+                 "node %d (%s) was started with %d rank%s, but the first node expects %d; --nproc_per_node and the "
+                 "hostfile must be the same on every node (a hostfile may give each host its own slots)",
+                 node->place, joined->host, joined->ranks, ce_plural(joined->ranks), ranks);
     else
         snprintf(why, capacity,
-                 "node %d (%s) was started with another hostfile, program or version than this one; the "
-                 "same command is needed on every node (`cspeed plan` prints what each makes of it)",
+                 "node %d (%s) was started with another hostfile, program or version than this one; start the same "
+                 "command on every node (`cspeed plan` prints what a node will start)",
                  node->place, joined->host);
 }
 
@@ -213,8 +213,9 @@ static void admit(cl_front *front, const cl_joined_node *joined, int64_t now)
     cl_link_open(&link, joined->fd, joined->fd, joined->sealed ? joined->key : NULL, false);
     link.heard = now;
     if (!node || cl_link_is_open(&node->link) || node->here) {
-        snprintf(why, sizeof why, "job %s has no free place for %s as node %d: %s", front->plan->id, joined->host,
-                 joined->node_rank, node ? "that node is there already" : "there is no such node");
+        snprintf(why, sizeof why, "job %s cannot accept %s as node %d: %s", front->plan->id, joined->host,
+                 joined->node_rank,
+                 node ? "a node with this number has joined already" : "the job has no node with this number");
         cl_join_agents_dismiss(&link, CL_CODE_DISAGREE, why);
         cl_output_say(&front->output, "cspeed: refused: %s", why);
         return;

@@ -71,7 +71,7 @@ int cl_logdir_find(const char *id, cl_registry_job *job, bool *runs, char folder
         snprintf(reason, sizeof reason, "%s", cs_error());
         cl_logdir_each(take_match, &(wanted){ id, folder });
         if (!*folder)
-            return cl_codes_fail(CL_CODE_NO_FILE, "%s; and ./cspeed_runs has no logs of it", reason);
+            return cl_codes_fail(CL_CODE_NO_FILE, "%s, and ./cspeed_runs has no logs of it", reason);
         ce_clear_error();
     }
     return is_run(folder) ? 0

@@ -85,8 +85,8 @@ static int end_carrier(cl_node *node, int index, char why[512])
     if (!WIFSIGNALED(status))
         return CL_CODE_PEER;
     snprintf(why, 512,
-             "node %d (%s) was lost: the process on this machine that carried its connection (pid %d) was "
-             "killed by %s",
+             "node %d (%s) was lost: the process on this machine that held its SSH connection (pid %d) was killed by "
+             "%s",
              index, node->host, pid, cl_codes_signal_name(WTERMSIG(status)));
     return is_fault(WTERMSIG(status)) ? cl_codes_of_status(status) : CL_CODE_PEER;
 }
@@ -161,8 +161,9 @@ static void tell_to_wait(cl_front *front, cl_node *node)
                                : "for more nodes, because \"elasticity\" allows no larger world with those there";
     char text[640];
     snprintf(text, sizeof text,
-             "cspeed: node %d (%s) has joined job %s, which runs already with %d rank%s; it waits %s", node->place,
-             node->host, front->plan->id, front->plan->rank_count, ce_plural(front->plan->rank_count), until);
+             "cspeed: node %d (%s) has joined job %s, which is already running with %d rank%s; it waits %s",
+             node->place, node->host, front->plan->id, front->plan->rank_count, ce_plural(front->plan->rank_count),
+             until);
     cl_link_say(&node->link, CL_LINK_SAY, 0, "%s", text);
     cl_output_say(&front->output, "%s", text);
 }
@@ -214,7 +215,7 @@ static void take_drain(cl_front *front, int index, int number)
         cl_front_fail(front, index, CL_CODE_SIGNAL + number, why);
         return;
     }
-    cl_output_say(&front->output, "cspeed: %s; it leaves job %s, and has run no ranks of this attempt", why,
+    cl_output_say(&front->output, "cspeed: %s; it leaves job %s, in whose present attempt it has no ranks", why,
                   front->plan->id);
     cl_join_agents_let_go(node);
 }
@@ -308,7 +309,7 @@ static void listen_to(cl_front *front, int index, int64_t now)
         cl_nodes_lose(front, index, why);
     } else if (node->state >= CL_NODE_JOINED && dead_after > 0 && now - node->link.heard > dead_after) {
         snprintf(why, sizeof why,
-                 "nothing was heard of it for %.0f s (--dead_after): the network is cut, or it is frozen",
+                 "no message came from it for %.0f s (--dead_after): its network is interrupted, or the machine hangs",
                  front->options->dead_after);
         cl_nodes_lose(front, index, why);
     }

@@ -59,7 +59,7 @@ static void print_head(const cl_plan *plan)
 {
     printf("job       %s (%s)\n", plan->id,
            plan->options->job_id ? cl_options_origin("job_id")
-           : plan->no_ssh        ? "from where they meet"
+           : plan->no_ssh        ? "the port where the ranks connect"
                                  : "random");
     printf("hosts     %s\n", plan->hosts.origin);
     printf("ranks     %d on %d node%s", plan->rank_count, plan->node_count, ce_plural(plan->node_count));
@@ -143,12 +143,12 @@ static void print_binding(const cl_plan *plan)
             ce_clear_error();
             continue;
         }
-        printf("\nbinding   %s%s\n", binding.text, plan->node_count > 1 ? "; other nodes by their own cores" : "");
+        printf("\nbinding   %s%s\n", binding.text, plan->node_count > 1 ? "; each other node uses its own cores" : "");
         print_ranks(&order, &binding);
         cl_bind_free(&binding);
         return;
     }
-    printf("\nbinding   each node's by its own cores\n");
+    printf("\nbinding   each node binds its ranks to its own cores\n");
 }
 
 static void print_variable(const char *name, const char *value)
@@ -162,7 +162,8 @@ static void print_variable(const char *name, const char *value)
 
 static void print_environment(const cl_plan *plan)
 {
-    printf("\nenvironment for every rank%s\n", plan->env.count ? "" : ": nothing beside what its node has");
+    printf("\nenvironment for every rank%s\n",
+           plan->env.count ? "" : ": no variables in addition to those of its node");
     for (int i = 0; i < plan->env.count; i++) {
         const cl_env_entry *entry = &plan->env.list[i];
         print_variable(entry->name, entry->value);
@@ -202,7 +203,7 @@ void cl_plan_print(const cl_plan *plan)
     if (cl_program_find(plan->arguments[0], path) == 0)
         printf("program   %s\n", path);
     else
-        printf("program   not on this machine: %s\n", cs_error());
+        printf("program   not found on this machine: %s\n", cs_error());
     ce_clear_error();
     printf("command  ");
     bool hide = false;

@@ -97,12 +97,12 @@ static int enter(const cl_plan *plan, const char *folder, const char *draft)
             break;
         if (cl_registry_read_entry(path, &other) && cl_registry_read_is_running(&other))
             return cl_codes_fail(CL_CODE_USAGE,
-                                 "--job_id: job %s already runs on this machine (pid %d): `cspeed stop %s` "
-                                 "ends it, another --job_id tells the two apart",
+                                 "--job_id: job %s already runs on this machine (pid %d): `cspeed stop %s` ends it; "
+                                 "to run both, give this one another --job_id",
                                  plan->id, other.pid, plan->id);
         unlink(path);
     }
-    return cl_codes_fail(CL_CODE_SYSTEM, "the registry of jobs: %s cannot be made: %s", path, strerror(errno));
+    return cl_codes_fail(CL_CODE_SYSTEM, "the list of running jobs: %s cannot be made: %s", path, strerror(errno));
 }
 
 int cl_registry_open(cl_registry *registry, const cl_plan *plan, const char *run_dir)
@@ -113,10 +113,10 @@ int cl_registry_open(cl_registry *registry, const cl_plan *plan, const char *run
     if (code)
         return code;
     snprintf(draft, sizeof draft, "%s/.%d", folder, getpid());
-    code =
-        write_entry(plan, run_dir, draft)
-            ? enter(plan, folder, draft)
-            : cl_codes_fail(CL_CODE_SYSTEM, "the registry of jobs: %s cannot be written: %s", draft, strerror(errno));
+    code = write_entry(plan, run_dir, draft)
+               ? enter(plan, folder, draft)
+               : cl_codes_fail(CL_CODE_SYSTEM, "the list of running jobs: %s cannot be written: %s", draft,
+                               strerror(errno));
     unlink(draft);
     if (code)
         return code;

@@ -32,11 +32,11 @@ int cl_registry_read_folder(char path[PATH_MAX])
     else
         snprintf(path, PATH_MAX, "/tmp/cspeed-%d", (int)geteuid());
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
-        return cl_codes_fail(CL_CODE_SYSTEM, "the registry of jobs, %s, cannot be made: %s", path, strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "the list of running jobs, %s, cannot be made: %s", path, strerror(errno));
     if (lstat(path, &found) < 0 || !S_ISDIR(found.st_mode) || found.st_uid != geteuid() || found.st_mode & 077)
         return cl_codes_fail(CL_CODE_SYSTEM,
-                             "the registry of jobs, %s, is not a private folder of this user (mode 0700): "
-                             "remove it, or set XDG_RUNTIME_DIR",
+                             "the folder of the list of running jobs, %s, does not belong to this user alone (mode "
+                             "0700): remove it, or set XDG_RUNTIME_DIR",
                              path);
     return 0;
 }
@@ -212,6 +212,6 @@ char *cl_registry_read_ask(const cl_registry_job *job)
     if (count == 0 && length)
         return text;
     free(text);
-    cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d) does not report its state", job->job, job->pid);
+    cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d): its state cannot be read", job->job, job->pid);
     return NULL;
 }

@@ -40,11 +40,11 @@ static int start_agent(relay *here, const cl_guard *guard)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no socket for the agent: %s", ce_reason(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "no socket can be opened for the agent: %s", ce_reason(errno));
     fflush(NULL);
     here->agent_pid = fork();
     if (here->agent_pid < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no process for the agent: %s", strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "the agent cannot be started: %s", strerror(errno));
     if (here->agent_pid == 0) {
         close(ends[0]);
         cl_link_close(&here->front);
@@ -64,7 +64,8 @@ static int take_world(relay *here, const cl_order *order)
 {
     int code = cl_hostplan_cut(here->plan, order->places, order->node_count);
     if (code == 0 && here->plan->rank_count != order->world_size)
-        code = cl_codes_fail(CL_CODE_DISAGREE, "an order says %d ranks; the slots of its nodes make %d",
+        code = cl_codes_fail(CL_CODE_DISAGREE,
+                             "a message from the first node says %d ranks, but its nodes have slots for %d",
                              order->world_size, here->plan->rank_count);
     return code ? code : cl_output_rank(&here->output);
 }
@@ -160,7 +161,8 @@ static void take_signals(relay *here, int signal_fd, int64_t now)
     while (read(signal_fd, &received, sizeof received) == (ssize_t)sizeof received) {
         int number = (int)received.ssi_signo;
         if (cl_guard_asks_end(number) && cl_guard_asks_again(&here->signaled, number, now)) {
-            cl_output_say(&here->output, "cspeed: %s came again: this node ends at once", cl_codes_signal_name(number));
+            cl_output_say(&here->output, "cspeed: %s was received again: the ranks of this node are killed now",
+                          cl_codes_signal_name(number));
             here->finished = true;
             here->code = CL_CODE_SIGNAL + number;
         } else if (cl_guard_asks_end(number)) {
@@ -218,11 +220,11 @@ static void run(relay *here, int signal_fd)
         cl_output_serve(&here->output, now);
         if (!here->finished && (here->front.broken || now - here->front.heard > lost)) {
             cl_output_say(&here->output, "cspeed: the first node of job %s was lost (%s); this node ends",
-                          here->plan->id, here->front.broken ? here->front.why : "nothing was heard of it");
+                          here->plan->id, here->front.broken ? here->front.why : "no message came from it");
             here->finished = true;
             here->code = CL_CODE_PEER;
         } else if (!here->finished && here->agent.broken) {
-            cl_output_say(&here->output, "cspeed: the agent of this node was killed; the job is told");
+            cl_output_say(&here->output, "cspeed: the agent of this node was killed; the first node is informed");
             here->finished = true;
             here->code = CL_CODE_PEER;
         }

@@ -94,7 +94,8 @@ bool cl_retry_wanted(cl_front *front, int64_t now)
         return true;
     }
     cl_output_say(&front->output,
-                  "cspeed: two attempts in a row have ended within %ld s without a step: not tried again",
+                  "cspeed: two attempts in a row have ended within %ld s without a step, so the job is not started "
+                  "again",
                   EARLY / CE_SECOND);
     return false;
 }

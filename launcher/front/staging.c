@@ -20,11 +20,12 @@ static int read_file(const char *folder, const char *path, int fd, char **bytes,
     struct stat facts;
     size_t names = strlen(folder) + strlen(path) + 2, got = 0;
     if (fstat(fd, &facts) < 0 || !S_ISREG(facts.st_mode))
-        return cl_codes_fail(CL_CODE_NO_FILE, "--stage %s: only files are copied; pack a folder with tar", path);
+        return cl_codes_fail(CL_CODE_NO_FILE,
+                             "--stage %s: only single files are copied; make one file of a folder with tar", path);
     if (facts.st_size > MAX_BYTES)
         return cl_codes_fail(CL_CODE_FILE,
-                             "--stage %s: it has %lld bytes, and at most %d are copied; put it on a file "
-                             "system that the nodes share",
+                             "--stage %s: it has %lld bytes, and at most %d bytes can be copied; put it on a file "
+                             "system that all nodes share",
                              path, (long long)facts.st_size, MAX_BYTES);
     *bytes = ce_must_alloc(names + (size_t)facts.st_size);
     stpcpy(stpcpy(*bytes, folder) + 1, path);

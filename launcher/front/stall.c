@@ -87,13 +87,13 @@ static void print_reason(const cl_front *front, int suspect, FILE *out)
     if (worker->state == CL_WORKER_ENDED)
         fprintf(out, "it has ended");
     else if (is_halted(worker))
-        fprintf(out, "its process is stopped (SIGSTOP, or a debugger); `kill -CONT %d` lets it go on", worker->pid);
+        fprintf(out, "its process is stopped (SIGSTOP, or a debugger); `kill -CONT %d` continues it", worker->pid);
     else if (waits(worker))
         fprintf(out, "it waits in %s of step %ld", cl_rank_position_collective(worker), step_of(worker));
     else if (step_of(worker) < 0)
         fprintf(out, "it has reported no step yet");
     else
-        fprintf(out, "it is at step %ld and in no collective", step_of(worker));
+        fprintf(out, "it is at step %ld, outside of collectives", step_of(worker));
     if (others)
         fprintf(out, ", while %d other%s%s", others, others == 1 ? " waits" : "s wait",
                 waits(worker) ? " elsewhere" : "");
@@ -109,14 +109,14 @@ char *cl_stall_text(const cl_front *front, int64_t now)
     FILE *out = open_memstream(&text, &length);
     if (!out)
         return strdup("");
-    fprintf(out, "cspeed: no rank of job %s has moved for %ld s\n", front->plan->id, age / CE_SECOND);
+    fprintf(out, "cspeed: no rank of job %s has made progress for %ld s\n", front->plan->id, age / CE_SECOND);
     cl_rank_position_table(front, "  ", "  ", -1, now, out);
     fprintf(out, "  ");
     if (suspect < 0) {
         fprintf(out, "all are at the same position: check the network between them, and the device\n");
     } else {
         cl_rank_position_name(front, suspect, out);
-        fprintf(out, " holds up the others: ");
+        fprintf(out, " blocks the others: ");
         print_reason(front, suspect, out);
     }
     fclose(out);

@@ -123,6 +123,6 @@ int cl_cores_parse(cpu_set_t *set, const char *flag, const char *text)
             break;
     }
     return cl_codes_fail(CL_CODE_USAGE,
-                         "%s takes cores and spans of them in ascending order, such as 0,2-4,6; not \"%s\"", flag,
+                         "%s takes cores and ranges of cores in ascending order, such as 0,2-4,6; not \"%s\"", flag,
                          text);
 }

@@ -94,7 +94,7 @@ static int store_variable(cl_options *options, const cs_option *flag, const char
     if (!flag->value) {
         int yes = parse_bool(value);
         if (yes < 0)
-            return cl_codes_fail(CL_CODE_USAGE, "%s is 1 or 0, not \"%s\"", variable, value);
+            return cl_codes_fail(CL_CODE_USAGE, "%s must be 1 or 0, not \"%s\"", variable, value);
         if (!yes)
             return 0;
         value = NULL;
@@ -147,8 +147,8 @@ static int take_devices(cl_options *options)
     if (!devices)
         return 0;
     if (options->hostfile || options->hosts || options->include || options->exclude || options->ranks)
-        return cl_codes_fail(CL_CODE_USAGE, "--devices is about this machine and says which of its slots are used: "
-                                            "leave out --hostfile, --hosts, --include, --exclude and --num_gpus");
+        return cl_codes_fail(CL_CODE_USAGE, "--devices selects slots of this machine alone: leave out --hostfile, "
+                                            "--hosts, --include, --exclude and --num_gpus");
     size_t length = strlen(devices), comma = length > 0 && devices[length - 1] == ',';
     if (!strchr(devices, ',')) {
         options->ranks = isdigit((unsigned char)*devices) ? devices : NULL;
@@ -188,12 +188,12 @@ static int check_combinations(cl_options *options)
                              cl_options_origin("num_nodes"), options->nodes,
                              cl_options_origin(options->include ? "include" : "exclude"));
     if (options->standalone && options->no_ssh)
-        return cl_codes_fail(CL_CODE_USAGE, "%s is one machine, %s one of several", cl_options_origin("standalone"),
-                             cl_options_origin("no_ssh"));
+        return cl_codes_fail(CL_CODE_USAGE, "%s means one machine, but %s means one of several",
+                             cl_options_origin("standalone"), cl_options_origin("no_ssh"));
     if (options->stage.count && options->no_ssh)
         return cl_codes_fail(CL_CODE_USAGE,
-                             "not supported: %s with %s, because such a node takes nothing to its disk from "
-                             "the network; put the file there first",
+                             "not supported: %s with %s, because a node that joins by itself receives no files; copy "
+                             "the file to every node first",
                              cl_options_origin("stage"), cl_options_origin("no_ssh"));
     if (options->local_rank_arg)
         options->local_rank_flag = "--local_rank";
@@ -203,8 +203,8 @@ static int check_combinations(cl_options *options)
         options->bind = CL_BIND_CORE;
     if (options->dead_after <= options->heartbeat)
         return cl_codes_fail(CL_CODE_USAGE,
-                             "a node says every %g s that it lives (--heartbeat), so --dead_after must "
-                             "be longer than that, not %g s",
+                             "each node sends a message every %g s (--heartbeat), so --dead_after must be longer "
+                             "than that; it is %g s",
                              options->heartbeat, options->dead_after);
     return 0;
 }

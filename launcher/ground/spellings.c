@@ -95,7 +95,7 @@ int cl_spellings_nodes(void *field, const char *flag, const char *value)
     if (code == 0 && colon)
         code = keep_int(&max, flag, colon + 1, 1, MAX_RANKS);
     if (code == 0 && colon && max < min)
-        return cl_codes_fail(CL_CODE_USAGE, "%s %s: MIN:MAX needs MIN not above MAX", flag, value);
+        return cl_codes_fail(CL_CODE_USAGE, "%s %s: in MIN:MAX, MIN must not be greater than MAX", flag, value);
     return code ? code : keep(field, value);
 }
 
@@ -254,8 +254,8 @@ int cl_spellings_job(void *field, const char *flag, const char *value)
         strspn(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == length)
         return keep(field, value);
     return cl_codes_fail(CL_CODE_USAGE,
-                         "%s takes at most 63 letters, digits, dots, dashes and underscores, the first none of .-; "
-                         "not \"%s\"",
+                         "%s takes at most 63 letters, digits, dots, dashes and underscores, of which the first is "
+                         "not . or -; not \"%s\"",
                          flag, value);
 }
 
@@ -275,11 +275,11 @@ int cl_spellings_launcher(void *field, const char *flag, const char *value)
         *c = (char)tolower((unsigned char)*c);
     if (cs_options_choice("impi|mvapich", name) >= 0)
         return cl_codes_fail(CL_CODE_USAGE,
-                             "not supported: %s %s, because of the programs of MPI only Open MPI's and MPICH's mpirun "
-                             "are called; take openmpi, mpich, slurm or ssh",
+                             "not supported: %s %s, because only the mpirun of Open MPI and of MPICH can be used; "
+                             "choose openmpi, mpich, slurm or ssh",
                              flag, value);
     if (strcmp(name, "pdsh") == 0) {
-        ce_log(CE_LOG_WARNING, "%s pdsh: cspeed speaks SSH by itself, pdsh is not used", flag);
+        ce_log(CE_LOG_WARNING, "%s pdsh: pdsh is not needed, because cspeed has its own SSH client", flag);
         snprintf(name, sizeof name, "ssh");
     }
     /* the names in the order of the values of cl_launch_by */
@@ -374,7 +374,7 @@ static int conf_item(cl_options *options, const char *flag, const char *name, co
     if (item)
         return cs_options_store(item, options, flag, value);
     return cl_codes_fail(CL_CODE_USAGE,
-                         "not supported: %s %s, because nodes meet through the launcher's own store; it takes "
+                         "not supported: %s %s, because the launcher has its own rendezvous; possible are "
                          "join_timeout, timeout, last_call_timeout and keep_alive_interval",
                          flag, name);
 }

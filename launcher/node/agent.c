@@ -188,11 +188,11 @@ static void keep_log(cl_agent *agent, cl_log_file *file, const char *bytes, size
     long long lost = file->lost;
     bool written = cl_logs_write(file, bytes, count);
     if (written && lost > 0)
-        cl_link_say(&agent->link, CL_LINK_SAY, 0, "cspeed: %s: %s is written again; %lld bytes are missing in it",
+        cl_link_say(&agent->link, CL_LINK_SAY, 0, "cspeed: %s: %s can be written again; %lld bytes are missing in it",
                     agent->order.host, file->path, lost);
     if (!written && !agent->log_full)
         cl_link_say(&agent->link, CL_LINK_SAY, 0,
-                    "cspeed: %s: %s takes no more: %s; the job goes on, and tries again to write its log files",
+                    "cspeed: %s: %s cannot be written: %s; the job continues, and tries again to write its log files",
                     agent->order.host, file->path, strerror(errno));
     agent->log_full = !written || (agent->log_full && lost == 0);
 }

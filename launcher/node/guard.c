@@ -101,7 +101,8 @@ int cl_guard_run(int (*work)(void *argument, const cl_guard *guard), void *argum
     fflush(NULL);
     pid_t watcher = fork();
     if (watcher < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no process for the watcher: %s", strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "the process that watches the agent cannot be started: %s",
+                             strerror(errno));
     if (watcher == 0)
         _exit(watch(work, argument, &guard, guard_fd));
     close(guard_fd);

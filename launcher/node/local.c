@@ -118,13 +118,14 @@ static int start_rank(const cl_local_job *job, int local, int report_fd, cl_proc
     int beat = memfd_create("cspeed-beat", MFD_CLOEXEC);
     if (empty < 0 || beat < 0 || ftruncate(beat, CE_BEAT_BYTES) < 0 || pipe2(output, O_CLOEXEC) < 0 ||
         pipe2(error, O_CLOEXEC) < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "rank %d: no pipes or memory for it: %s", rank, ce_reason(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "rank %d: no pipes can be opened, or memory ran out: %s", rank,
+                             ce_reason(errno));
     void *page = mmap(NULL, CE_BEAT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, beat, 0);
     pid_t parent = getpid();
     process->beat = page == MAP_FAILED ? NULL : page;
     process->pid = process->beat ? fork() : -1;
     if (process->pid < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "rank %d: no process for it: %s", rank, strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "rank %d: its process cannot be started: %s", rank, strerror(errno));
     if (process->pid == 0) {
         exec_rank(job, local, parent, (int[]){ empty, output[1], error[1] }, beat);
         report failure = { rank, errno };
@@ -163,7 +164,7 @@ int cl_local_start(const cl_local_job *job, cl_process *processes)
 {
     int reports[2];
     if (pipe2(reports, O_CLOEXEC) < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no pipe: %s", ce_reason(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "no pipe can be opened: %s", ce_reason(errno));
     int code = start_all(job, reports, processes);
     for (int local = 0; code && local < job->order->rank_count; local++) {
         if (processes[local].alive) {

@@ -43,8 +43,8 @@ int cl_logs_create(const char *path, int flags)
         close(fd);
     if (reason == ELOOP)
         cl_codes_fail(CL_CODE_LOG,
-                      "%s is a symbolic link, and what ranks print is not written to where a link points: "
-                      "remove it, or name another folder with --log_dir",
+                      "%s is a symbolic link, and log files are not written through links: remove it, or name "
+                      "another folder with --log_dir",
                       path);
     else if (odd)
         cl_codes_fail(CL_CODE_LOG, "%s is not a regular file: remove it, or name another folder with --log_dir", path);

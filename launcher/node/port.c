@@ -75,8 +75,8 @@ int cl_port_hold(const cl_port_wish *wish, int *port, int *fd)
     }
     if (wish->port)
         return cl_codes_fail(CL_CODE_SLOTS,
-                             "--master_port (or MASTER_PORT) %d: %s; another job or program holds it (`ss -ltnp` "
-                             "names it), and without either a free port is taken",
+                             "--master_port (or MASTER_PORT) %d: %s; another job or program uses it (`ss -ltnp` "
+                             "names it); if no port is given, a free one is used",
                              wish->port, strerror(reason));
     return cl_codes_fail(CL_CODE_SLOTS, "no free port: %s", ce_reason(reason));
 }

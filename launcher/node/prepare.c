@@ -21,7 +21,8 @@ static int enter_folder(const cl_order *order)
 {
     if (chdir(order->workdir) == 0)
         return 0;
-    return cl_codes_fail(CL_CODE_NO_FILE, "%s: the working directory %s: %s; make it there, or name one with --workdir",
+    return cl_codes_fail(CL_CODE_NO_FILE,
+                         "%s: the working directory %s: %s; create it there, or name another with --workdir",
                          order->host, order->workdir, strerror(errno));
 }
 
@@ -63,7 +64,8 @@ static int read_key(cl_agent *agent)
     for (int i = 0; agent->keyed && i < CE_MAC_BYTES; i++) {
         unsigned byte;
         if (sscanf(text + 2 * i, "%2x", &byte) != 1)
-            return cl_codes_fail(CL_CODE_DISAGREE, "the order's key is no hexadecimal number");
+            return cl_codes_fail(CL_CODE_DISAGREE,
+                                 "the key of the job in a message from the first node is not a hexadecimal number");
         agent->key[i] = (unsigned char)byte;
     }
     return agent->keyed ? 0 : cl_secret_ranks_key(agent->order.job, agent->key, &agent->keyed);
@@ -83,9 +85,10 @@ static void end_leftovers(cl_agent *agent)
     int alive = count ? cl_leftover_await(list, count, SECONDS) : 0;
     if (count)
         cl_link_say(&agent->link, CL_LINK_SAY, 0,
-                    "cspeed: %s: job %s and its agent were killed here and had left %d process%s: %s; %s",
+                    "cspeed: %s: job %s and its agent were killed on this machine and had left %d process%s running: "
+                    "%s; %s",
                     agent->order.host, list[0].job, count, count == 1 ? "" : "es", ce_names_text(&names),
-                    alive ? "not all of them end, though SIGKILL was sent" : "ended by SIGKILL");
+                    alive ? "not all of them have ended after SIGKILL" : "ended by SIGKILL");
 }
 
 int cl_prepare(cl_agent *agent, const char *bytes, size_t length)

@@ -87,7 +87,7 @@ static int refuse(const char *name)
     return cl_codes_fail(CL_CODE_NOT_FOUND,
                          "%s: cspeed has no such command or program, and there is none in PATH; "
                          "%s%s%s",
-                         name, meant ? "did you mean " : "for a file, write ./", meant ? meant : name,
+                         name, meant ? "did you mean " : "for a program in this folder, write ./", meant ? meant : name,
                          meant ? "?" : "");
 }
 
@@ -137,7 +137,6 @@ int cl_program_may_be(const char *word)
     }
     const char *meant = find_nearest(word);
     return cl_codes_fail(CL_CODE_USAGE,
-                         "%s is no command and no program of cspeed%s%s%s; `cspeed run %s` starts "
-                         "%s on every rank",
+                         "%s is neither a command nor a program of cspeed%s%s%s; `cspeed run %s` starts %s on every rank",
                          word, meant ? " (is " : "", meant ? meant : "", meant ? " meant?)" : "", word, path);
 }

@@ -69,7 +69,7 @@ char *cl_stack_text(cl_process *process)
     if (ask(process)) {
         copy_stack(out, process);
     } else {
-        fprintf(out, "it does not write its stack (it is frozen, or no program of libcspeed); the kernel says:\n");
+        fprintf(out, "it does not write its stack (it is stopped, or does not use libcspeed); the kernel reports:\n");
         copy_threads(out, process->pid);
     }
     ce_must_finish(out);

@@ -71,8 +71,8 @@ static int call(cl_joined_node *node)
     char *entry = find_entry(fields[FIELDS], find_index()), *host = entry ? strchr(entry, '=') : NULL;
     if (!entry)
         return cl_codes_fail(CL_CODE_DISAGREE,
-                             "this agent does not know which node it is: none of OMPI_COMM_WORLD_RANK, "
-                             "PMI_RANK, SLURMD_NODENAME says so; is the right --launcher named?");
+                             "this agent does not know which node it is: none of OMPI_COMM_WORLD_RANK, PMI_RANK and "
+                             "SLURMD_NODENAME is set; check --launcher");
     return cl_rendezvous_join(&(cl_join_parameters){ .address = fields[0],
                                                      .port = atoi(fields[1]),
                                                      .digest = strtoull(fields[2], NULL, 16),

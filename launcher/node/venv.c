@@ -20,7 +20,7 @@ static int run_script(const char *script, char **bytes, size_t *length)
 {
     int pipes[2], status = 0;
     if (pipe2(pipes, O_CLOEXEC) < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "--venv_script: no pipe: %s", ce_reason(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "--venv_script: no pipe can be opened: %s", ce_reason(errno));
     pid_t pid = fork();
     if (pid == 0) {
         dup2(pipes[1], 3);

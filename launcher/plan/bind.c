@@ -63,7 +63,8 @@ static int restrict_to_list(cl_cores *cores, const char *list)
         return 0;
     char text[CORES_BYTES];
     cl_cores_print(&missing, text, sizeof text);
-    return cl_codes_fail(CL_CODE_SLOTS, "--bind_core_list %s: this node has no core %s that may be used", list, text);
+    return cl_codes_fail(CL_CODE_SLOTS, "--bind_core_list %s: this node has no core %s that this process may use", list,
+                         text);
 }
 
 /* ---- domains ---- */
@@ -182,7 +183,7 @@ static int assign(cl_binding *binding, const cl_cores *cores, const domains *all
         ce_range ranks = ce_range_part(binding->count, i, all->count);
         if (binding->bound && ce_range_length(ranks) > ce_range_length(all->list[i]))
             return cl_codes_fail(CL_CODE_SLOTS,
-                                 "--bind %s: %ld ranks cannot have separate cores among %ld; start fewer, or take "
+                                 "--bind %s: %ld ranks cannot have separate cores among %ld; start fewer, or use "
                                  "--bind none",
                                  mode_names[mode], ce_range_length(ranks), ce_range_length(all->list[i]));
         for (int64_t rank = ranks.from; rank < ranks.to; rank++)
@@ -259,7 +260,7 @@ int cl_bind_share(cl_binding *binding, const cl_order *order, cl_cores *cores, c
 {
     *binding = (cl_binding){ .count = order->rank_count };
     if (order->bind > CL_BIND_NONE && is_set_for_ranks(order, "KMP_AFFINITY"))
-        return cl_codes_fail(CL_CODE_USAGE, "--bind %s and KMP_AFFINITY both place threads; unset KMP_AFFINITY",
+        return cl_codes_fail(CL_CODE_USAGE, "--bind %s and KMP_AFFINITY both bind threads; unset KMP_AFFINITY",
                              mode_names[order->bind]);
     int code = *order->core_list ? restrict_to_list(cores, order->core_list) : 0;
     if (code)

@@ -248,8 +248,8 @@ static void read_default_files(collection *all)
         read_both(all, &name, 1);
         if (all->read == before && all->faults.count == 0) {
             ce_faults_add(&all->faults, name, 0, 0, "",
-                          "%s names this environment file, which is neither in the home "
-                          "folder nor here",
+                          "%s names this environment file, which is neither in the home folder nor in the current "
+                          "folder",
                           cspeed_file && *cspeed_file ? "CSPEED_ENV_FILE" : "DS_ENV_FILE");
             all->missing = true;
         }

@@ -96,7 +96,7 @@ static bool take_expansion(scanner *scan)
     CE_FREED char *name = take_name(scan);
     bool good = name && scan->at < scan->end && *scan->at == '}';
     if (!good)
-        FAULT(scan, from, "${ is not followed by a name and }; a literal dollar is \\$");
+        FAULT(scan, from, "${ is not followed by a name and }; write \\$ for the character $");
     else if (!value_of(scan->env, name))
         FAULT(scan, from, "${%s}: there is no such variable", name);
     else
@@ -138,7 +138,7 @@ static bool take_quoted(scanner *scan)
         scan->at++;
         return true;
     }
-    ce_faults_add(scan->faults, scan->file, line, (int)(from - from_line) + 1, "", "this quote is never closed");
+    ce_faults_add(scan->faults, scan->file, line, (int)(from - from_line) + 1, "", "the closing quote is missing");
     return false;
 }
 
@@ -214,7 +214,8 @@ static void read_line(scanner *scan)
     if (name)
         read_assignment(scan, name);
     else
-        FAULT(scan, scan->at, "a line is NAME=value; a name is letters, digits and _, no digit first");
+        FAULT(scan, scan->at,
+              "a line is NAME=value; a name consists of letters, digits and _ and does not begin with a digit");
 }
 
 void cl_envfile_read(cl_env *env, const char *file, const char *text, size_t length, bool expand, ce_faults *faults)

@@ -46,7 +46,7 @@ int cl_gpus_count(char why[128])
     if (count == 0)
         snprintf(why, 128, "there is no NVIDIA driver here (neither /dev/nvidia0 nor /proc/driver/nvidia/gpus)");
     else if (visible && (count = count_visible(visible)) == 0)
-        snprintf(why, 128, "CUDA_VISIBLE_DEVICES=\"%.40s\" hides them all", visible);
+        snprintf(why, 128, "CUDA_VISIBLE_DEVICES=\"%.40s\" excludes all of them", visible);
     return count;
 }
 

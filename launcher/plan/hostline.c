@@ -58,17 +58,17 @@ static void read_name(line_reader *reader, char *word)
     reader->host->name = ce_must_copy(name);
     size_t good = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
     if (at && (!*word || strspn(word, "-") || strpbrk(word, "@/")))
-        FAULT(reader, "\"%s\" is no user name", word);
+        FAULT(reader, "\"%s\" is not a user name", word);
     else if (strchr(word, '=') || (!at && strchr(name, '=')))
         FAULT(reader, "a line begins with the host's name, not with %s", name);
     else if (is_address6(name))
         return;
     else if (strpbrk(name, "[*?") && good)
-        FAULT(reader, "%s: patterns are for --include; name each host on a line of its own", name);
+        FAULT(reader, "%s: patterns are possible only in --include; write each host on its own line", name);
     else if (name[good] == ':')
-        FAULT(reader, "%s: slots are written NAME slots=N; an IPv6 address stands in brackets", name);
+        FAULT(reader, "%s: slots are written as NAME slots=N; an IPv6 address is written in brackets", name);
     else if (!*name || name[good] || *name == '-' || *name == '.')
-        FAULT(reader, "\"%s\" is no host name", name);
+        FAULT(reader, "\"%s\" is not a host name", name);
 }
 
 /* ---- keys ---- */
@@ -80,7 +80,7 @@ static int read_number(line_reader *reader, const char *key, const char *value, 
     if (isdigit((unsigned char)*value) && !*end && number >= from && number <= to)
         return (int)number;
     FAULT(reader, "%s=%s: a whole number from %d to %d is expected%s", key, value, from, to,
-          strchr(value, ',') ? "; a host has a line of its own" : "");
+          strchr(value, ',') ? "; each host has its own line" : "");
     return 0;
 }
 
@@ -122,7 +122,7 @@ static bool read_ids(line_reader *reader, const char *value)
 static void read_gpus(line_reader *reader, const char *value)
 {
     if (!read_ids(reader, value))
-        FAULT(reader, "gpus=%s: numbers and spans are expected, each once, such as 0-3,6", value);
+        FAULT(reader, "gpus=%s: numbers and ranges are expected, each number once, such as 0-3,6", value);
 }
 
 static void read_variable(line_reader *reader, const char *name, const char *value)
@@ -145,7 +145,7 @@ static void set_once(line_reader *reader, const char *key, char **field, const c
     if (*field)
         FAULT(reader, "%s= is given twice%s", key, strcmp(key, "user") == 0 ? ", or stands before the '@' too" : "");
     else if (!*value || *value == '-')
-        FAULT(reader, "%s=%s: that is none", key, value);
+        FAULT(reader, "%s=%s: this is not an address", key, value);
     else
         *field = ce_must_copy(value);
 }
@@ -181,10 +181,8 @@ static void read_key(line_reader *reader, const char *key, const char *value)
             read_gpus(reader, value);
     } else {
         const char *nearest = cs_nearest(key, known);
-        FAULT(reader, "%s= is not known here; %s%s", key,
-              nearest ? "the nearest is "
-                      : "known are slots, max_slots, "
-                        "port, user, addr, gpus, env.NAME",
+        FAULT(reader, "%s= is unknown; %s%s", key,
+              nearest ? "the nearest is " : "possible are slots, max_slots, port, user, addr, gpus and env.NAME",
               nearest ? nearest : "");
     }
 }
@@ -209,9 +207,10 @@ static void check_slots(line_reader *reader)
     cl_host *host = reader->host;
     reader->column = 1;
     if (!reader->slots && !host->slot_count)
-        FAULT(reader, "%s: how many slots? write %s slots=N", host->name, host->name);
+        FAULT(reader, "%s: the number of slots is missing; write %s slots=N", host->name, host->name);
     else if (reader->slots && host->slot_count && reader->slots != host->slot_count)
-        FAULT(reader, "%s: slots=%d, but gpus= names %d", host->name, reader->slots, host->slot_count);
+        FAULT(reader, "%s: slots=%d, but gpus= names %d GPUs GPUs GPUs GPUs", host->name, reader->slots,
+              host->slot_count);
     else if (reader->max_slots && reader->max_slots < reader->slots)
         FAULT(reader, "%s: max_slots=%d is less than slots=%d", host->name, reader->max_slots, reader->slots);
     for (int i = host->slot_count; i < reader->slots; i++)

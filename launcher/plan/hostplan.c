@@ -30,7 +30,7 @@ static int read_bounds(const cl_options *options, int *min, int *max)
         return 0;
     if (colon)
         return cl_codes_fail(CL_CODE_USAGE,
-                             "%s %s and DeepSpeed's elastic flags both say MIN and MAX; give one of them",
+                             "%s %s and DeepSpeed's elastic flags both set MIN and MAX; give one of them",
                              cl_options_origin("num_nodes"), options->nodes);
     *min = options->min_elastic_nodes ? options->min_elastic_nodes : 1;
     if (options->max_elastic_nodes)
@@ -52,8 +52,8 @@ static int choose_nodes(cl_plan *plan)
                              cl_options_origin(plan->options->max_elastic_nodes ? "max_elastic_nodes" : "num_nodes"),
                              plan->hosts.origin, have,
                              plan->named ? ""
-                                         : "; name the others by --hostfile or --hosts, or start the same command on "
-                                           "each node with --no_ssh");
+                                         : "; name the other hosts with --hostfile or --hosts, or start the same "
+                                           "command on each node with --no_ssh");
     plan->max_nodes = max ? max : have;
     plan->min_nodes = min ? min : plan->max_nodes;
     if (plan->min_nodes > plan->max_nodes)
@@ -149,7 +149,7 @@ static int set_master_addr(cl_plan *plan)
     } else if (!plan->no_ssh) {
         bool alone = plan->node_count == 1 && plan->nodes[0].here;
         SET(plan->master_addr, "%s", alone ? "127.0.0.1" : "");
-        SET(plan->master_addr_origin, "%s", alone ? "one machine" : "proved by connecting");
+        SET(plan->master_addr_origin, "%s", alone ? "one machine" : "confirmed by a connection");
     } else if (plan->named) {
         SET(plan->master_addr, "%s", cl_hosts_address(first));
         SET(plan->master_addr_origin, "the first host of %.40s", plan->hosts.origin);

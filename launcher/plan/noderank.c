@@ -95,7 +95,7 @@ static int find_front(cl_plan *plan)
 {
     cl_host master = { .name = plan->master_addr };
     if (cl_hosts_is_here(&master))
-        return give(plan, 0, "the master address is here");
+        return give(plan, 0, "this machine has the master address");
     return give(plan, -1, "given when it joins");
 }
 
@@ -112,13 +112,13 @@ int cl_noderank_find(cl_plan *plan)
     ask_name(&found, plan);
     ask_suffix(&found, plan);
     if (found.conflict)
-        return cl_codes_fail(CL_CODE_USAGE, "which node is this? %s; give --node_rank", found.seen);
+        return cl_codes_fail(CL_CODE_USAGE, "the number of this node is unknown: %s; give --node_rank", found.seen);
     if (found.rank >= 0)
         return give(plan, found.rank, found.origin);
     if (!plan->named)
         return find_front(plan);
     return cl_codes_fail(CL_CODE_USAGE,
-                         "which node is this? Its name is not among the hosts of %s, and none of PET_NODE_RANK, "
-                         "JOB_COMPLETION_INDEX, SLURM_NODEID, GROUP_RANK is set; give --node_rank",
+                         "the number of this node is unknown: its name is not among the hosts of %s, and none of "
+                         "PET_NODE_RANK, JOB_COMPLETION_INDEX, SLURM_NODEID, GROUP_RANK is set; give --node_rank",
                          plan->hosts.origin);
 }

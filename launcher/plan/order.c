@@ -198,22 +198,24 @@ int cl_order_decode(cl_order *order, const char *bytes, size_t length)
     counts seen = { 0 };
     *order = (cl_order){ 0 };
     if (length == 0 || bytes[length - 1] != '\0')
-        return cl_codes_fail(CL_CODE_DISAGREE, "an order of %zu bytes does not end where it should", length);
+        return cl_codes_fail(CL_CODE_DISAGREE, "a message of %zu bytes from the first node is incomplete", length);
     make_lists(order, length);
     for (const char *key = bytes, *end = bytes + length; key < end;) {
         const char *value = key + strlen(key) + 1;
         if (value >= end || !read_pair(order, key, value, &seen))
             return cl_codes_fail(CL_CODE_DISAGREE,
-                                 "an order contains \"%.40s\", which this version of cspeed does not "
-                                 "understand; install the same version on every host",
+                                 "a message from the first node contains \"%.40s\", which this version of cspeed "
+                                 "does not know; install the same version on every host",
                                  key);
         key = value + strlen(value) + 1;
     }
     if (seen.slots != order->rank_count || seen.arguments == 0)
-        return cl_codes_fail(CL_CODE_DISAGREE, "an order names %d ranks with %d slots and %d arguments",
+        return cl_codes_fail(CL_CODE_DISAGREE,
+                             "a message from the first node names %d ranks with %d slots and %d arguments",
                              order->rank_count, seen.slots, seen.arguments);
     if (seen.places != order->node_count)
-        return cl_codes_fail(CL_CODE_DISAGREE, "an order is of %d nodes and names %d", order->node_count, seen.places);
+        return cl_codes_fail(CL_CODE_DISAGREE, "a message from the first node says %d nodes and names %d",
+                             order->node_count, seen.places);
     return 0;
 }
 

@@ -73,7 +73,7 @@ static void mark_slots(slot_filter *filter, int index, const char *name, const c
         if (*place != ',')
             break;
     }
-    FAULT(filter, "%s:%s: slots are numbers and spans, such as 0,2-3, not \"%s\"", name, slots, place);
+    FAULT(filter, "%s:%s: slots are numbers and ranges, such as 0,2-3, not \"%s\"", name, slots, place);
 }
 
 static bool matches(const char *pattern, const char *name)
@@ -176,7 +176,7 @@ static int select_marked(cl_hosts *hosts, const char *include, const char *exclu
     }
     keep_marked(hosts, marks);
     if (hosts->count == 0)
-        return cl_codes_fail(CL_CODE_FILE, "--include %s, --exclude %s: no slot is left of %s",
+        return cl_codes_fail(CL_CODE_FILE, "--include %s, --exclude %s: no slot of %s is selected",
                              include ? include : "(all)", exclude ? exclude : "(none)", hosts->origin);
     return 0;
 }

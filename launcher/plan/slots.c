@@ -53,7 +53,7 @@ static int count_slots(const cl_options *options, const machine *here, int *slot
     const char *ranks = options->ranks;
     bool named = options->include && strchr(options->include, ':');
     if (is_word(ranks, "gpu") && here->gpus == 0)
-        return cl_codes_fail(CL_CODE_SLOTS, "%s gpu: %s; cpu or a number starts CPU ranks",
+        return cl_codes_fail(CL_CODE_SLOTS, "%s gpu: %s; give cpu or a number to compute on the CPU",
                              cl_options_origin("num_gpus"), here->why);
     if (here->gpus > 0 && !is_word(ranks, "cpu"))
         *slots = here->gpus;
@@ -114,9 +114,8 @@ static int find_hosts(cl_plan *plan)
     if (options->launcher == CL_BY_SLURM && !cl_allocation_here())
         return cl_codes_fail(
             CL_CODE_USAGE,
-            "%s slurm: this is not inside a Slurm allocation (SLURM_JOB_NODELIST is not set), and outside of "
-            "one srun would make one of its own; start this within `salloc` or `sbatch`, or leave out "
-            "the flag",
+            "%s slurm: this is not inside a Slurm allocation (SLURM_JOB_NODELIST is not set), and outside of an "
+            "allocation srun would create one; start this in `salloc` or `sbatch`, or leave out the flag",
             cl_options_origin("launcher"));
     if (options->standalone)
         return use_this_machine(plan);
@@ -176,7 +175,8 @@ int cl_slots_choose(cl_plan *plan)
                 plan->named ? host->name : "this machine", host->slot_count, ce_plural(host->slot_count),
                 plan->named || plan->has_devices
                     ? ""
-                    : " (without CUDA, one per core that this process may use, as far as its cgroup grants CPU time)",
+                    : " (without CUDA, one for each core that this process may use, and at most the number that its cgroup "
+                      "allows)",
                 host->slot_count);
         else
             resize(host, wanted);

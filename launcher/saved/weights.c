@@ -70,7 +70,7 @@ int cl_weights_read(cl_weights_request *r, char **arguments)
         r->from = arguments[0];
         r->to = arguments[1];
         if (ce_files_exists(r->to))
-            code = cl_codes_fail(CL_CODE_USAGE, "%s is there already: name a new folder", r->to);
+            code = cl_codes_fail(CL_CODE_USAGE, "%s exists already: name a new folder", r->to);
     }
     return code;
 }

@@ -104,7 +104,8 @@ static void push_text(cl_console *console, const char *text)
 static void say_dropped(cl_console *console)
 {
     char notice[NOTICE_BYTES];
-    int used = snprintf(notice, sizeof notice, "cspeed: %ld line%s dropped here while nothing was read",
+    int used = snprintf(notice, sizeof notice,
+                        "cspeed: %ld line%s not shown here, because the output was not read fast enough",
                         console->dropped, ce_plural(console->dropped));
     if (console->log_dir && *console->log_dir)
         used += snprintf(notice + used, sizeof notice - (size_t)used, "; all are in %.150s", console->log_dir);

@@ -66,7 +66,7 @@ static int check_console(const cl_plan *plan)
         return cl_codes_fail(CL_CODE_USAGE, "--console: all, dedup, first, none, or ranks like 0,4-7; not \"%s\"",
                              which);
     return shown ? 0
-                 : cl_codes_fail(CL_CODE_USAGE, "--console %s: there is none of these ranks, they are 0 to %d", which,
+                 : cl_codes_fail(CL_CODE_USAGE, "--console %s: the job has none of these ranks, only 0 to %d", which,
                                  plan->rank_count - 1);
 }
 

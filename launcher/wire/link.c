@@ -135,7 +135,7 @@ void cl_link_fill(cl_link *link, int64_t now)
         if (count < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (count <= 0) {
-            break_link(link, count ? strerror(errno) : "the other end has closed it");
+            break_link(link, count ? strerror(errno) : "the other side has closed the connection");
             return;
         }
         link->in.to += (size_t)count;

@@ -38,7 +38,7 @@ static int check_words(const cl_plan *plan)
     for (char **word = plan->arguments; *word; word++)
         if (strcmp(*word, ":") == 0)
             return cl_codes_fail(CL_CODE_USAGE, "not supported: the argument \":\" with the transport mpi, because "
-                                                "mpirun takes it as the end of a command");
+                                                "mpirun reads it as the end of a command");
     cl_options_given(check_flag, &refused);
     if (!refused && plan->min_nodes == plan->max_nodes)
         return 0;

@@ -240,7 +240,7 @@ static const char *quote(const carrier *c, char text[QUOTED + 32])
         count--;
     if (count == skip)
         return "It said nothing.";
-    int length = snprintf(text, QUOTED + 32, "It said: %.*s", (int)(count - skip), bytes + skip);
+    int length = snprintf(text, QUOTED + 32, "Its message: %.*s", (int)(count - skip), bytes + skip);
     for (int i = 0; i < length; i++)
         if ((unsigned char)text[i] < ' ' || text[i] == 127)
             text[i] = text[i] == '\n' ? '|' : ' ';
@@ -275,7 +275,7 @@ static int explain_not_executable(carrier *c, const char *said)
     if (*system && strncmp(system, "Linux ", 6) != 0)
         return cl_codes_fail(CL_CODE_NOT_EXECUTABLE, "it runs %s, and cspeed runs only on Linux", system);
     return cl_codes_fail(CL_CODE_NOT_EXECUTABLE,
-                         "cspeed cannot be executed there%s%s: install one built for that machine, or say where it is "
+                         "cspeed cannot be executed there%s%s: install one built for that machine, or give its path "
                          "with --agent_path. %s",
                          *system ? ", on " : "", system, said);
 }
@@ -288,14 +288,14 @@ static int explain(carrier *c, double waited)
     if (!c->ended[0] || !c->ended[1])
         return cl_codes_fail(
             CL_CODE_HOST,
-            "the shell there printed %zu bytes in %.0f s, and no agent of cspeed answered; what the login "
-            "files (~/.bashrc ...) do must end, and quietly, when no terminal is there. %s",
+            "the shell there printed %zu bytes in %.0f s, and no agent of cspeed answered; without a terminal, the "
+            "login files (~/.bashrc and others) must end and print nothing. %s",
             c->up.to, waited, said);
     int code = c->way->code(&c->route);
     if (code == CL_CODE_NOT_FOUND)
         return cl_codes_fail(CL_CODE_NOT_FOUND,
-                             "there is no cspeed where this one is, and none in PATH: install the same build there, or "
-                             "say where it is with --agent_path. %s",
+                             "there is cspeed is neither at the same path as on this machine nor in PATH: install "
+                             "the same build there, or give its path with --agent_path. %s",
                              said);
     if (code == CL_CODE_NOT_EXECUTABLE)
         return explain_not_executable(c, said);
@@ -350,7 +350,8 @@ static int start(cl_channel *channel, const cl_host *host, const cl_options *opt
     pid_t parent = getpid();
     *channel = (cl_channel){ .fd = -1 };
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "%s: no socket for it: %s", host->name, ce_reason(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "%s: no socket can be opened for its agent: %s", host->name,
+                             ce_reason(errno));
     pid_t pid = fork();
     if (pid == 0) {
         static carrier c; /* static, because a carrier is large; each process has only one carrier */
@@ -366,7 +367,8 @@ static int start(cl_channel *channel, const cl_host *host, const cl_options *opt
     close(pair[1]);
     if (pid < 0) {
         close(pair[0]);
-        return cl_codes_fail(CL_CODE_SYSTEM, "%s: no process for it: %s", host->name, strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "%s: the process for its connection cannot be started: %s", host->name,
+                             strerror(errno));
     }
     *channel = (cl_channel){ .fd = pair[0], .pid = pid };
     return 0;

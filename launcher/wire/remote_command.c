@@ -46,10 +46,10 @@ static int start(cl_route *route, char **argv)
     command *c = route->state = ce_must_alloc(sizeof *c);
     for (int i = 0; i < 3; i++)
         if (pipe2(fds[i], O_CLOEXEC) < 0)
-            return cl_codes_fail(CL_CODE_SYSTEM, "no pipes: %s", ce_reason(errno));
+            return cl_codes_fail(CL_CODE_SYSTEM, "no pipes can be opened: %s", ce_reason(errno));
     c->pid = fork();
     if (c->pid < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no process for %s: %s", argv[0], strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "%s cannot be started: %s", argv[0], strerror(errno));
     if (c->pid == 0)
         become(argv, parent, (int[]){ fds[0][0], fds[1][1], fds[2][1] });
     close(fds[0][0]);

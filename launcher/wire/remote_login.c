@@ -34,8 +34,8 @@ static int refuse_proxy(ssh_session session)
         return 0;
     ssh_string_free_char(proxy);
     return cl_codes_fail(CL_CODE_USAGE,
-                         "not supported: ProxyJump and ProxyCommand of the ssh configuration, because libssh "
-                         "has none of its own; --ssh_cmd ssh goes through OpenSSH, which has");
+                         "not supported: ProxyJump and ProxyCommand of the ssh configuration, because libssh does "
+                         "not have them; --ssh_cmd ssh uses OpenSSH, which has them");
 }
 
 /* In ssh_config(5), "UserKnownHostsFile none" means that no such file is read or written. libssh would instead use a
@@ -72,7 +72,7 @@ static int set_up(ssh_session session, const cl_host *host, const cl_options *op
     ssh_options_set(session, SSH_OPTIONS_KNOWNHOSTS, known);
     ssh_options_set(session, SSH_OPTIONS_TIMEOUT, &seconds);
     if (ssh_options_set(session, SSH_OPTIONS_HOST, host->name) < 0)
-        return cl_codes_fail(CL_CODE_FILE, "this is no name of a host");
+        return cl_codes_fail(CL_CODE_FILE, "this is not the name of a host");
     int code = read_configuration(session, options);
     if (code)
         return code;
@@ -95,13 +95,13 @@ static int explain_refusal(const char *name, unsigned port, int reason)
 {
     if (reason == ECONNREFUSED)
         return cl_codes_fail(CL_CODE_HOST,
-                             "%s port %u: connection refused; is sshd running there, and on this port? "
+                             "%s port %u: connection refused; check that sshd is running there, on this port "
                              "(--ssh_port, or port= in the hostfile)",
                              name, port);
     if (reason == ETIMEDOUT)
         return cl_codes_fail(CL_CODE_HOST,
-                             "%s port %u: no answer; is the host up, and does a firewall let port %u through?", name,
-                             port, port);
+                             "%s port %u: no answer; check that the host is up, and that no firewall blocks port %u",
+                             name, port, port);
     return cl_codes_fail(CL_CODE_HOST, "%s port %u: %s", name, port, strerror(reason));
 }
 
@@ -112,14 +112,14 @@ static int call(ssh_session session, int *fd)
     unsigned port = 22;
     int code;
     if (ssh_options_get(session, SSH_OPTIONS_HOST, &name) != SSH_OK)
-        return cl_codes_fail(CL_CODE_FILE, "this is no name of a host");
+        return cl_codes_fail(CL_CODE_FILE, "this is not the name of a host");
     ssh_options_get_port(session, &port);
     snprintf(service, sizeof service, "%u", port);
     int unresolved = getaddrinfo(name, service, &hints, &addresses);
     if (unresolved)
         code = cl_codes_fail(CL_CODE_HOST,
-                             "the name %s cannot be resolved: %s; correct it in the hostfile, or give the "
-                             "address there as addr=",
+                             "the name %s cannot be resolved: %s; correct it in the hostfile, or write the address "
+                             "there as addr=",
                              name, gai_strerror(unresolved));
     else {
         int reason = ce_inet_connect(addresses, CONNECT_SECONDS, NULL, NULL, fd), on = 1;
@@ -169,10 +169,10 @@ static int explain_login(ssh_session session, const cl_options *options)
     }
     ssh_options_get(session, SSH_OPTIONS_USER, &user);
     int code = cl_codes_fail(CL_CODE_HOST,
-                             "no key was accepted for user %s; the server takes: %s; tried: %s. Put a public key into "
-                             "~/.ssh/authorized_keys there (ssh-copy-id), or name the key with --ssh_key; one with a "
-                             "passphrase must be in the ssh agent (ssh-add)",
-                             user ? user : "?", *takes ? takes : "nothing it names", tried);
+                             "no key was accepted for user %s; the server accepts: %s; tried: %s. Put a public key "
+                             "into ~/.ssh/authorized_keys there (ssh-copy-id), or name the key with --ssh_key; one "
+                             "with a passphrase must be in the ssh agent (ssh-add)",
+                             user ? user : "?", *takes ? takes : "none of the methods that the server accepts", tried);
     ssh_string_free_char(user);
     ssh_string_free_char(first);
     return code;
@@ -213,7 +213,7 @@ int cl_remote_login(ssh_session *session, const cl_host *host, const cl_options 
         return code;
     ssh_options_set(*session, SSH_OPTIONS_FD, &fd);
     if (ssh_connect(*session) != SSH_OK)
-        return cl_codes_fail(CL_CODE_HOST, "no SSH session: %s", ssh_get_error(*session));
+        return cl_codes_fail(CL_CODE_HOST, "no SSH session can be opened: %s", ssh_get_error(*session));
     code = cl_remote_trust(*session, options, messages);
     return code ? code : log_in(*session, options);
 }

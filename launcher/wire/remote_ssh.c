@@ -34,12 +34,12 @@ static int open_ssh(cl_route *route)
         return code;
     l->channel = ssh_channel_new(l->session);
     if (!l->channel || ssh_channel_open_session(l->channel) != SSH_OK)
-        return cl_codes_fail(CL_CODE_HOST, "the server opens no channel: %s", ssh_get_error(l->session));
+        return cl_codes_fail(CL_CODE_HOST, "the server refuses to open a channel: %s", ssh_get_error(l->session));
     l->callbacks = (struct ssh_channel_callbacks_struct){ .userdata = l, .channel_exit_signal_function = note_signal };
     ssh_callbacks_init(&l->callbacks);
     ssh_set_channel_callbacks(l->channel, &l->callbacks);
     if (ssh_channel_request_exec(l->channel, route->command) != SSH_OK)
-        return cl_codes_fail(CL_CODE_HOST, "the server starts no command: %s", ssh_get_error(l->session));
+        return cl_codes_fail(CL_CODE_HOST, "the server refuses to start a command: %s", ssh_get_error(l->session));
     ssh_set_blocking(l->session, 0);
     return 0;
 }

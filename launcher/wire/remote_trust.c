@@ -69,21 +69,22 @@ static int verify_key(ssh_session session, const cl_options *options, const char
     if (known == SSH_KNOWN_HOSTS_CHANGED || known == SSH_KNOWN_HOSTS_OTHER)
         return cl_codes_fail(
             CL_CODE_HOST,
-            "HOST KEY CHANGED: %s shows %s, but %s holds another. Either the host was installed anew, or "
-            "somebody stands in between. If it was, `ssh-keygen -R '%s'` forgets the old key",
+            "HOST KEY CHANGED: %s presents %s, but %s contains another key. Either the host was installed again, or "
+            "another machine intercepts the connection. If it was installed again, `ssh-keygen -R '%s'` removes the "
+            "old key",
             host, print, file, host);
     if (known == SSH_KNOWN_HOSTS_ERROR)
         return cl_codes_fail(CL_CODE_HOST, "%s: the host key cannot be verified: %s", file, ssh_get_error(session));
     if (options->host_key == CL_HOST_KEY_STRICT)
         return cl_codes_fail(
             CL_CODE_HOST,
-            "unknown host key of %s: %s is not in %s, and --host_key strict adds none; compare it with the "
-            "host's own (ssh-keygen -lf), and log in once with ssh to add it",
+            "unknown host key of %s: %s is not in %s, and --host_key strict accepts no new key; compare it with the "
+            "key on the host (ssh-keygen -lf), and log in once with ssh to add it",
             host, print, file);
     if (strcmp(file, CL_REMOTE_NO_FILE) != 0)
         return add_to_known_hosts(session, file, host, print, messages);
-    cl_link_say(messages, CL_LINK_SAY, 0, "new host key of %s: %s; not kept, because UserKnownHostsFile is none", host,
-                print);
+    cl_link_say(messages, CL_LINK_SAY, 0, "new host key of %s: %s; not stored, because UserKnownHostsFile is none",
+                host, print);
     return 0;
 }
 

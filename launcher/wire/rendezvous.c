@@ -167,8 +167,8 @@ static int explain(const cl_plan *plan, int port, int reason)
                              "on all its nodes",
                              port,
                              *owner ? strcat(owner, " listens there")
-                                    : "it is held by a process that does not listen there now, such as a job "
-                                      "that has all its nodes");
+                                    : "a process uses it without listening there now, such as a job that has all its "
+                                      "nodes");
     }
     return cl_codes_fail(CL_CODE_SYSTEM, "cannot listen on %s port %d: %s",
                          *plan->master_addr ? plan->master_addr : "any address", port, ce_reason(reason));
@@ -187,9 +187,9 @@ static int listen_for(cl_rendezvous *rendezvous, const cl_plan *plan)
         setenv("CSPEED_INSECURE_JOIN", "1", 1);
     if (ce_join_allow(&a.any, rendezvous->keyed) != CS_OK)
         return cl_codes_fail(CL_CODE_USAGE,
-                             "nodes on other hosts must prove that they are of the job: put the same random "
-                             "text (openssl rand -hex 32) into CSPEED_SECRET, or a file for --secret_file, mode "
-                             "0600, on every node; --insecure_join does without");
+                             "nodes on other hosts must prove that they belong to the job: put the same random text "
+                             "(openssl rand -hex 32) into CSPEED_SECRET, or a file for --secret_file, mode 0600, on "
+                             "every node; --insecure_join turns this off");
     rendezvous->port_given = port != 0;
     set_port(&a, port);
     int reason = listen_at(rendezvous, &a);
@@ -300,7 +300,7 @@ static void refuse(cl_rendezvous *rendezvous, const connection *client, const ch
     char address_text[INET6_ADDRSTRLEN];
     memcpy(address_text, client->address, sizeof address_text);
     memcpy(rendezvous->refused[rendezvous->refused_count++ % MAX_REFUSED], address_text, sizeof address_text);
-    add_report(rendezvous, "refused a caller from %s: %s (reported once for each address)", address_text, why);
+    add_report(rendezvous, "refused a connection from %s: %s (reported once for each address)", address_text, why);
 }
 
 const char *cl_rendezvous_report(cl_rendezvous *rendezvous)

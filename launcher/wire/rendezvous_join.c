@@ -87,15 +87,15 @@ static int connect_to_front(attempt *c, int *fd)
     snprintf(service, sizeof service, "%d", c->parameters->port);
     int unresolved = getaddrinfo(c->parameters->address, service, &hints, &all);
     if (unresolved) { /* the name may become resolvable later, as the name of a Kubernetes pod does */
-        snprintf(c->why, sizeof c->why, "the name is not known: %s", gai_strerror(unresolved));
+        snprintf(c->why, sizeof c->why, "the name cannot be resolved: %s", gai_strerror(unresolved));
         return 0;
     }
     for (const struct addrinfo *a = all; a; a = a->ai_next) {
         if (ce_join_allow(a->ai_addr, c->keyed) != CS_OK) {
             freeaddrinfo(all);
             return cl_codes_fail(CL_CODE_USAGE,
-                                 "joining %s needs the job's secret: give CSPEED_SECRET, or --secret_file, "
-                                 "the same on every node; --insecure_join does without",
+                                 "joining %s needs the secret of the job: set CSPEED_SECRET or give --secret_file, "
+                                 "the same on every node; --insecure_join turns this off",
                                  c->parameters->address);
         }
     }
@@ -129,7 +129,8 @@ static int run_handshake(attempt *c, int fd, cl_joined_node *node, bool *joined)
     if (ce_join_begin(&join, true, c->keyed ? c->key : NULL, c->parameters->job, CE_JOIN_NODES, identity,
                       (size_t)length) != CS_OK)
         return CL_CODE_USAGE;
-    snprintf(c->why, sizeof c->why, "%s", c->parameters->port_shared ? shared_answer : "it answered, and hung up");
+    snprintf(c->why, sizeof c->why, "%s",
+             c->parameters->port_shared ? shared_answer : "it accepted the connection and closed it");
     while (state == CE_JOIN_WAITS) {
         state = ce_join_advance(&join, fd);
         if (state == CE_JOIN_WAITS && !await(c, fd, ce_join_events(&join), join.deadline + 1))
@@ -160,8 +161,8 @@ static int give_up(const attempt *c)
         return cl_codes_fail(CL_CODE_SIGNAL + signal, "%s, while waiting for the first node",
                              cl_codes_signal_name(signal));
     return cl_codes_fail(CL_CODE_PEER,
-                         "node %d (%s) has not reached the first node at %s port %d in %.0f s (--rdzv_timeout): "
-                         "%s; is cspeed running there, with this --master_port, and is the way open?",
+                         "node %d (%s) has not reached the first node at %s port %d in %.0f s (--rdzv_timeout): %s; "
+                         "check that cspeed is running there with this --master_port, and that no firewall blocks it",
                          c->parameters->node_rank, c->parameters->host, c->parameters->address, c->parameters->port,
                          c->parameters->timeout_seconds, c->why);
 }

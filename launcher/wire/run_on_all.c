@@ -31,7 +31,7 @@ static void end(member *m, int index, const cl_message *last, cl_run_on_all_hand
     if (last)
         return;
     if (WIFSIGNALED(status))
-        snprintf(why, sizeof why, "the process on this machine that carried the connection was killed by %s",
+        snprintf(why, sizeof why, "the process on this machine that held the SSH connection was killed by %s",
                  cl_codes_signal_name(WTERMSIG(status)));
     cl_message lost = { .kind = CL_LINK_FAILED,
                         .rank = (uint32_t)(WIFSIGNALED(status) ? cl_codes_of_status(status) : CL_CODE_HOST),

@@ -19,8 +19,9 @@ static int take(const char *where, const char *secret, size_t length, unsigned c
 {
     if (length < MIN_BYTES)
         return cl_codes_fail(CL_CODE_FILE,
-                             "%s holds a secret of %zu bytes; at least %d are needed: openssl rand -hex 32", where,
-                             length, MIN_BYTES);
+                             "%s contains a secret of %zu bytes; at least %d are needed: `openssl rand -hex 32` "
+                             "makes one",
+                             where, length, MIN_BYTES);
     ce_mac_key(secret, length, key);
     return 0;
 }
@@ -35,9 +36,8 @@ static int read_file(const char *path, unsigned char *key)
     if (facts.st_uid != geteuid() || (facts.st_mode & 077)) {
         close(fd);
         return cl_codes_fail(CL_CODE_FILE,
-                             "the secret's file %s must belong to you and be readable by you alone: chmod "
-                             "600 %s",
-                             path, path);
+                             "the secret's file %s must belong to you, and only you may read it: chmod 600 %s", path,
+                             path);
     }
     ssize_t length = read(fd, text, sizeof text);
     close(fd);

@@ -71,8 +71,8 @@ static int find_address(const cl_host *host, char text[INET6_ADDRSTRLEN])
     freeaddrinfo(all);
     return found ? 0
                  : cl_codes_fail(CL_CODE_HOST,
-                                 "%s: no route to it: %s; --master_addr says where its agent finds this "
-                                 "machine",
+                                 "%s: there is no route to it: %s; --master_addr sets the address at which its agent "
+                                 "finds this machine",
                                  host->name, strerror(errno));
 }
 
@@ -246,8 +246,8 @@ static int refuse_ssh(const cl_options *options, const char *name)
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (flags[i].given)
             return cl_codes_fail(CL_CODE_USAGE,
-                                 "not supported: %s with --launcher %s, because that starter reaches hosts in "
-                                 "its own way; configure it in ~/.ssh/config or --launcher_args",
+                                 "not supported: %s with --launcher %s, because that program makes its own "
+                                 "connections to the hosts; configure it in ~/.ssh/config or --launcher_args",
                                  flags[i].flag, name);
     return 0;
 }
@@ -269,7 +269,7 @@ static int start(pid_t *pid, const cl_plan *plan, int count, int which)
     *pid = fork();
     if (*pid == 0)
         become(words.list, parent);
-    return *pid > 0 ? 0 : cl_codes_fail(CL_CODE_SYSTEM, "no process for %s: %s", program, strerror(errno));
+    return *pid > 0 ? 0 : cl_codes_fail(CL_CODE_SYSTEM, "%s cannot be started: %s", program, strerror(errno));
 }
 
 int cl_starter_open(pid_t *pid, const cl_plan *plan, int port)

@@ -33,7 +33,7 @@ cs_status prompts_text(ce_chat *chat, const json_t *row, ce_text *text)
     json_auto_t *asked = as_conversation(row);
     text->size = 0;
     if (!asked)
-        return ce_fail(CS_BAD_FILE, "a row with \"prompt\" and with a conversation: remove one of them");
+        return ce_fail(CS_BAD_FILE, "the row has \"prompt\" and a conversation: remove one of them");
     cs_status status = ce_shape_read(&shape, asked, &columns, "prompt", true);
     if (status == CS_OK)
         status = ce_chat_prompt(chat, shape.chat, text);
@@ -49,8 +49,7 @@ static cs_status add_row(const prompts_list *self, json_t *row)
     CE_CLOSED(ce_unicode_free) ce_text text = { 0 };
     cs_status status = self->chat ? prompts_text(self->chat, row, &text) : CS_OK;
     if (!self->chat && !json_is_string(prompt))
-        status =
-            ce_fail(CS_BAD_FILE, "{\"prompt\": \"...\"} is needed (--chat reads conversations, \"messages\", too)");
+        status = ce_fail(CS_BAD_FILE, "a line must be {\"prompt\": \"...\"} (with --chat also {\"messages\": [...]})");
     if (status == CS_OK &&
         (json_array_append(self->rows, row) != 0 ||
          json_array_append_new(self->texts, json_string(self->chat ? text.bytes : json_string_value(prompt))) != 0))
@@ -92,7 +91,7 @@ static cs_status read_lines(const prompts_list *self, FILE *file, const char *pa
             status = append(self, line, (size_t)length, path, number);
     }
     if (number == 0 && file == stdin)
-        status = ce_fail(CS_BAD_FILE, "standard input is empty, as it is for ranks that cspeed starts: --prompts FILE");
+        status = ce_fail(CS_BAD_FILE, "standard input is empty, as it always is with launch flags: --prompts FILE");
     return status;
 }
 

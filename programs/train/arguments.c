@@ -49,8 +49,8 @@ cs_config *arguments_read(char **argument, train_line *line)
     if (!tag || cs_config_get_string(config, "cspeed.load") || !line->fresh)
         return config;
     complain(
-        "--tag %s goes back to a checkpoint of the output folder, and --fresh starts over without any; give one of "
-        "the two, or --load DIR too",
+        "--tag %s returns to a checkpoint of the output folder, but --fresh starts without one; give one of the two, "
+        "or --load DIR too",
         tag);
     exit(CS_OPTIONS_WRONG);
 }

@@ -68,7 +68,7 @@ static void draw_curve(const session *run)
     if (!is_rank_zero() || !run->progress.terminal || !run->metrics.path)
         return;
     if (cs_plot_read(run->metrics.path, keys, CURVES, curves) != CS_OK)
-        complain("no curve is drawn: %s", cs_error());
+        complain("no curve can be drawn: %s", cs_error());
     else if (curves[0].count > 1)
         cs_plot_text(stdout, &(cs_plot){ .title = "", .curves = curves, .count = CURVES }, cs_plot_screen_of(stdout),
                      ROWS);
@@ -92,12 +92,12 @@ void ending_print(const session *run)
     bool chats = cs_config_get_string(run->config, "cspeed.data.template") != NULL;
     bool adapters = cs_config_get_int(run->config, "cspeed.lora.r") > 0;
     draw_curve(run);
-    say("the run is in %s, at step %" PRId64 "; the same command with --steps %" PRId64 "%s continues it", output, done,
-        2 * done, cs_config_get_string(run->config, "cspeed.export") ? " --export NEW_FOLDER" : "");
+    say("the training is in %s, at step %" PRId64 "; the same command with --steps %" PRId64 "%s continues it", output,
+        done, 2 * done, cs_config_get_string(run->config, "cspeed.export") ? " --export NEW_FOLDER" : "");
     if (metrics)
         say("`%scspeed plot %s` draws its curves", bin, plotted);
     if (!run->exported)
         say("`%scspeed export %s %s` writes a %s folder", bin, output, exported, adapters ? "PEFT" : "Hugging Face");
     say("`%scspeed generate %s%s%s --prompt TEXT` %s", bin, output, tokenizer ? "" : " --tokenizer FOLDER",
-        chats ? " --chat" : "", chats ? "answers you" : "goes on with a text of yours");
+        chats ? " --chat" : "", chats ? "answers your messagesr messages" : "continues a text");
 }

@@ -30,61 +30,78 @@ static int print_config_help(void *to, const char *flag, const char *value)
 
 static const cs_option table[] = {
     { CS_OPTION(RAW, "config deepspeed_config c", train_line, config, "FILE",
-                "a DeepSpeed configuration; its section \"cspeed\" has the keys that DeepSpeed does not have") },
-    { .names = "deepspeed", .kind = CS_OPTION_INERT, .text = "accepted" },
-    KEY("model", "cspeed.model", "DIR", "a folder with a Hugging Face config.json"),
+                "the configuration of DeepSpeed to train with; its section \"cspeed\" has the keys that DeepSpeed "
+                "does not have") },
+    { .names = "deepspeed",
+      .kind = CS_OPTION_INERT,
+      .text = "has no effect; programs for DeepSpeed are started with it" },
+    KEY("model", "cspeed.model", "DIR",
+        "folder of a Hugging Face model: its config.json and, to start from trained weights, its weights"),
     KEY("data", DATA, "PATH",
-        "a folder made by pack, or a token shard; or a text (.txt), rows (.jsonl, .json, .parquet, .arrow), one of these "
-        "with .gz or .zst, or a folder of such files"),
-    KEY("device", "cspeed.device", "auto|cpu|cuda", "where it runs (auto)"),
+        "training data: a folder that `cspeed pack` wrote, or one token shard; or a file of text (.txt) or of rows "
+        "(.jsonl, .json, .parquet, .arrow), also compressed (.gz, .zst), or a folder of such files"),
+    KEY("device", "cspeed.device", "auto|cpu|cuda", "compute on this device. Default: auto, a GPU if there is one"),
     KEY("backend", "cspeed.comm", "auto|nccl|gloo|mpi|cpu",
-        "PyTorch's names of the transports; --set cspeed.comm has others"),
-    KEY("steps", "cspeed.steps", "N", "optimizer steps in all (2000)"),
-    KEY("seq_len", "cspeed.data.seq_len", "N", "tokens of a window"),
-    KEY("output", "cspeed.output", "DIR", "checkpoints and metrics (runs/ and the configuration's name)"),
-    KEY("load", "cspeed.load", "DIR", "start from a checkpoint of another run"),
-    KEY("tag", "cspeed.tag", "T", "checkpoint of --load; without it: go back to this one of --output"),
-    KEY("seed", "cspeed.seed", "N", "of first values, data order, dropout"),
-    KEY("eval_interval", "cspeed.eval_interval", "N", "steps between validations"),
-    KEY("save_interval", "cspeed.save_interval", "N", "steps between checkpoints"),
-    KEY("metrics", "cspeed.metrics", "FILE", "JSON lines, in the output folder"),
-    KEY("export", "cspeed.export", "DIR", "a Hugging Face folder, written at the end; with LoRA a PEFT folder"),
-    KEY("adapter", "cspeed.lora.adapter", "DIR", "a folder of PEFT, whose LoRA adapters are trained further"),
+        "transport between the ranks, by the names of PyTorch; --set cspeed.comm=NAME takes more. Default: auto"),
+    KEY("steps", "cspeed.steps", "N", "number of optimizer steps of the whole training. Default: 2000"),
+    KEY("seq_len", "cspeed.data.seq_len", "N", "length of a training sample in tokens. Default: 256"),
+    KEY("output", "cspeed.output", "DIR",
+        "folder for checkpoints and metrics. Default: runs/ and the name of the configuration file"),
+    KEY("load", "cspeed.load", "DIR",
+        "start from a checkpoint of another training: its output folder, or a checkpoint in it"),
+    KEY("tag", "cspeed.tag", "T",
+        "tag of the checkpoint to read from --load; without --load, the training returns to this checkpoint "
+        "of --output"),
+    KEY("seed", "cspeed.seed", "N", "seed of the initial weights, the order of samples and dropout. Default: 1234"),
+    KEY("eval_interval", "cspeed.eval_interval", "N", "number of steps between validations. Default: 200"),
+    KEY("save_interval", "cspeed.save_interval", "N", "number of steps between checkpoints. Default: 200"),
+    KEY("metrics", "cspeed.metrics", "FILE",
+        "name of the file of metrics (JSON lines) in the output folder. Default: metrics.jsonl"),
+    KEY("export", "cspeed.export", "DIR",
+        "write the trained model into this Hugging Face folder at the end; after a training with LoRA, into "
+        "this PEFT folder"),
+    KEY("adapter", "cspeed.lora.adapter", "DIR", "continue to train the LoRA adapters of this PEFT folder"),
     KEY("merge", "cspeed.lora.merge", NULL,
-        "--export writes the model with the LoRA adapters added, not a PEFT folder"),
-    KEY("set", "", "PATH=VALUE", "any key"),
+        "after a training with LoRA, --export writes the model with the adapters added to its weights, not a PEFT "
+        "folder"),
+    KEY("set", "", "PATH=VALUE",
+        "set any key of the configuration, for example optimizer.params.lr=1e-3; may be repeated"),
     { CS_OPTION(SWITCH, "fresh", train_line, fresh, NULL,
-                "start over; what the output folder holds is moved aside (a restart of --max_restarts goes on)") },
+                "start the training again from its beginning: an earlier training in the output folder is renamed, "
+                "not deleted. After a restart by --max_restarts the training continues") },
     { CS_OPTION(SWITCH, "force_output", train_line, force_output, NULL,
-                "write the output folder though another run does, which ends before its next checkpoint") },
+                "use the output folder even if another training is writing to it; the other training ends before its "
+                "next checkpoint") },
     { CS_OPTION(OPTIONAL, "plan", train_line, plan, "json|units",
-                "the memory of each rank, and nothing else; json: as one object; units: what is sharded together") },
+                "print the memory that each rank will need, and do not train; json: as one JSON object; units: also "
+                "list the groups of parameters that are sharded together") },
     { CS_OPTION(WHOLE, "world_size", train_line, world_size, "N",
-                "of --plan: the number of ranks; otherwise that of the environment, or 1"),
+                "with --plan, the number of ranks. Default: the environment variable WORLD_SIZE, otherwise 1"),
       .min = 1, .max = 1e6 },
     { CS_OPTION(WHOLE, "local_size", train_line, local_size, "N",
-                "of --plan: the number of ranks on each host; otherwise all are on one"),
+                "with --plan, the number of ranks on each host. Default: all ranks are on one host"),
       .min = 1, .max = 1e6 },
     { .names = "num_workers",
       .kind = CS_OPTION_INERT,
       .value = "N",
-      .text = "accepted: batches are read from mapped files, without worker processes" },
+      .text = "has no effect: batches are read from mapped files, without worker processes" },
     { .names = "devices",
       .kind = CS_OPTION_REFUSED,
       .value = "1|auto",
-      .text = "a rank computes on one device; `cspeed --devices 0,1 train ...` starts a rank for each" },
+      .text = "each rank computes on one device; `cspeed --devices 0,1 train ...` starts one rank for each device" },
     { .names = "use_gpu use_multi_gpu gpu_type",
       .kind = CS_OPTION_REFUSED,
       .value = "*",
-      .text = "--device cuda takes GPUs, and `cspeed --num_gpus N train ...` starts a rank for each of N" },
+      .text = "--device cuda uses GPUs, and `cspeed --num_gpus N train ...` starts one rank for each of N GPUs" },
     { CS_OPTION(
         SWITCH, "lenient", train_line, lenient, NULL,
-        "unknown keys of the configuration, and keys of the model's config.json that are not supported, only warn") },
+        "only warn about unknown keys of the configuration, and about keys of the model's config.json that are not "
+        "supported") },
     { .names = "config_help",
       .kind = CS_OPTION_TAKE,
-      .text = "every key, and what is not supported, and why",
+      .text = "print every key of the configuration, and the keys that are not supported with the reason",
       .take = print_config_help },
-    { .names = "help h", .kind = CS_OPTION_HELP, .text = "this text" },
+    { .names = "help h", .kind = CS_OPTION_HELP, .text = "print this text" },
 };
 
 /* Sets a key to a string. The value is put in quotes, because a value such as 20 may look like a number or like
@@ -139,8 +156,10 @@ cs_status train_line_need_data(const cs_config *config)
 {
     return cs_config_get_string(config, DATA)
                ? CS_OK
-               : ce_fail(CS_BAD_CONFIG,
-                         "train: no training data: --data PATH names texts, or token shards that pack made (" DATA ")");
+               : ce_fail(
+                     CS_BAD_CONFIG,
+                     "train: no training data: give --data PATH, texts or token shards that `cspeed pack` made (" DATA
+                     ")");
 }
 
 static int note_override(void *to, const cs_option *flag, const char *word, const char *value)
@@ -169,11 +188,13 @@ static int check(const train_line *line)
 {
     const char *plan = line->plan;
     if (!line->config)
-        return REFUSE("there is no --config FILE among the arguments; try --help");
+        return REFUSE("--config FILE is missing; see --help");
     if (plan && *plan && strcmp(plan, "json") != 0 && strcmp(plan, "units") != 0)
-        return REFUSE("--plan=%s: it is --plan, --plan=json or --plan=units", plan);
+        return REFUSE("--plan=%s: possible are --plan, --plan=json and --plan=units", plan);
     if ((line->world_size || line->local_size) && !plan)
-        return REFUSE("--world_size and --local_size are for --plan; the launcher says how many ranks a training has");
+        return REFUSE(
+            "--world_size and --local_size need --plan; the launch flag --num_gpus sets the number of ranks of a "
+            "training");
     return 0;
 }
 

@@ -36,7 +36,7 @@ static void keep_lines(const char *path, int64_t step)
         good = false;
     }
     if (!good || rename(part, path) != 0) {
-        complain("cannot rewrite %s by way of %s: %s; lines of steps after %" PRId64 " stay in it", path, part,
+        complain("cannot write %s again through %s: %s; lines of steps after %" PRId64 " remain in it", path, part,
                  strerror(good ? errno : why), step);
         unlink(part);
     }
@@ -158,7 +158,7 @@ static bool append(metrics_file *file, const char *line, size_t bytes)
         return good;
     int why = errno;
     if (done > 0 && ftruncate(file->descriptor, before.st_size) != 0)
-        complain("an incomplete line stays in %s: %s", file->path, strerror(errno));
+        complain("an incomplete line remains in %s: %s", file->path, strerror(errno));
     close(file->descriptor);
     file->descriptor = -1;
     errno = why;

@@ -82,9 +82,10 @@ static bool move_aside(const char *output)
     if (made)
         flush_name(folder);
     if (made)
-        say("starting over; the earlier run is in %s", aside);
+        say("starting over; the earlier training was renamed to %s", aside);
     else if (moved)
-        complain("the earlier run is in %s, and %s cannot be made again: %s", aside, folder, strerror(why));
+        complain("the earlier training was renamed to %s, but %s cannot be created again: %s", aside, folder,
+                 strerror(why));
     else
         complain("cannot move %s to %s: %s; --output DIR names another", folder, aside, strerror(why));
     free(aside);
@@ -97,8 +98,8 @@ static bool make_output(const char *output)
     CE_FREED char *inside = ce_must_print("%s/", output);
     int why = outdir_make_above(inside);
     if (stat(output, &info) != 0 && lstat(output, &info) == 0)
-        complain("the output folder %s is a symbolic link to a folder that is not there; make that folder, or --output "
-                 "DIR names another",
+        complain("the output folder %s is a symbolic link to a folder that does not exist; create that folder, or "
+                 "--output DIR names another",
                  output);
     else if (stat(output, &info) != 0)
         complain("cannot make the output folder %s: %s; --output DIR names another", output,

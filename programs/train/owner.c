@@ -129,7 +129,7 @@ static char *describe(const char *written)
 {
     owner who;
     if (!read_text(&who, written))
-        return ce_must_print("a run that cannot be told");
+        return ce_must_print("an unknown process");
     if (strcmp(who.job, "-") == 0)
         return ce_must_print("process %ld on %s", who.process, who.host);
     return ce_must_print("process %ld on %s, of job %s, attempt %ld", who.process, who.host, who.job, who.attempt);
@@ -179,8 +179,10 @@ static int open_locked(bool make)
         if (file < 0 && !make)
             return -1;
         if (file < 0 || tries == LOCK_TRIES) {
-            complain("cannot %s %s: %s; it says which run writes the folder; --output DIR names another folder",
-                     file < 0 ? "open" : "lock", this_run.path, strerror(why));
+            complain(
+                "cannot %s %s: %s; this file names the training that writes the folder; --output DIR names another "
+                "folder",
+                file < 0 ? "open" : "lock", this_run.path, strerror(why));
             return -1;
         }
         nanosleep(&(struct timespec){ 0, 100000000 }, NULL);
@@ -258,7 +260,8 @@ static verdict judge(const sight *seen, const sight *still)
 static bool stands_still(const sight *seen)
 {
     CE_FREED char *holder = describe(seen->text);
-    say("%s is held by %s; whether that run still lives shows within %d s", this_run.output, holder, PATIENCE);
+    say("%s is in use by %s; checking for %d s whether that training is still running", this_run.output, holder,
+        PATIENCE);
     for (double began = ce_clock_seconds(); ce_clock_seconds() - began < PATIENCE;) {
         double before = ce_clock_seconds();
         sight again;
@@ -292,8 +295,9 @@ static int refuse(const char *written, bool here)
 {
     CE_FREED char *holder = describe(written);
     CE_FREED char *way = way_to_stop(written, here);
-    complain("the output folder %s is written by another run: %s. Let it end, or %s; or give --output DIR another "
-             "folder. --force_output takes this one, and the other run ends before its next checkpoint",
+    complain("another training writes the output folder %s: %s. Wait until it has ended, or %s; or choose another "
+             "folder with --output DIR. With --force_output this training takes the folder, and the other one ends "
+             "before its next checkpoint",
              this_run.output, holder, way);
     return TAKEN;
 }
@@ -306,7 +310,8 @@ static int take(int file, const sight *seen, bool force)
         return ANY_FAILURE;
     if (force && read_text(&who, seen->text) && strcmp(seen->text, this_run.text) != 0) {
         CE_FREED char *holder = describe(seen->text);
-        say("--force_output: %s is taken from %s; if that run lives, it ends before its next checkpoint",
+        say("--force_output: %s is taken from %s; if that training is still running, it ends before its next "
+            "checkpoint",
             this_run.output, holder);
     }
     return 0;
@@ -378,8 +383,9 @@ static void begin(void)
 {
     this_run.refreshes = ce_thread_start(&this_run.thread, refresh, NULL) == 0;
     if (!this_run.refreshes)
-        complain("no thread to refresh %s: to runs on other hosts this one seems dead after %d s", this_run.path,
-                 PATIENCE);
+        complain("no thread can be started to refresh %s: trainings on other hosts will take this one for ended after "
+                 "%d s",
+                 this_run.path, PATIENCE);
 }
 
 int owner_take(const char *output, bool made, bool force)
@@ -405,8 +411,8 @@ void owner_check(cs_engine *engine)
     bool lost = is_rank_zero() && !names_us(&found, true);
     if (lost) {
         CE_FREED char *holder = found.text[0] ? describe(found.text) : ce_must_print("%s is gone", OWNER_FILE);
-        complain("the output folder %s is no longer this run's: %s%s. It ends here, and has not written the checkpoint "
-                 "that was due",
+        complain("another training has taken the output folder %s: %s%s. This training ends without its next "
+                 "checkpoint",
                  this_run.output, found.text[0] ? "it was taken by " : "", holder);
     }
     if (cs_agree(engine, lost))

@@ -68,8 +68,9 @@ static void print_ranks(int64_t from, int64_t to, const cs_memory *memory)
         printf("  %-26s %16zu  %10.1f MB\n", lines[i].name, lines[i].bytes, 1e-6 * (double)lines[i].bytes);
     puts("  workspace of the kernels           settles in the first step");
     if (memory->rows_zero > 0)
-        printf("  vocabulary padding: %" PRId64 " is held as %" PRId64 " rows on the GPU, a multiple of 128, so that "
-               "its products are aligned;\n  the %" PRId64 " zero rows are neither updated nor saved\n",
+        printf("  vocabulary padding: the %" PRId64 " tokens have %" PRId64 " rows on the GPU, a multiple of 128, so "
+               "that matrix products are aligned;\n  the %" PRId64 " rows of padding are zero, and are neither "
+               "updated nor saved\n",
                memory->rows_held - memory->rows_zero, memory->rows_held, memory->rows_zero);
 }
 

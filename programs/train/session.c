@@ -46,7 +46,7 @@ static void say_saved(session *run)
         return;
     run->saved = m.saved_step;
     if (cs_config_get_bool(run->config, "cspeed.async_save"))
-        say("saved %s/global_step%" PRId64 ", for which training stood still for %.1f ms", run->output, m.saved_step,
+        say("saved %s/global_step%" PRId64 ", while training paused for %.1f ms", run->output, m.saved_step,
             1e3 * m.save_stall);
     else
         say("saved %s/global_step%" PRId64, run->output, m.saved_step);
@@ -57,10 +57,10 @@ static void say_asked_end(const session *run)
 {
     int64_t step = cs_last_step(run->engine).step;
     if (run->saved >= 0)
-        say("a signal ends the training after step %" PRId64 "; the same command goes on from %s/global_step%" PRId64,
+        say("a signal ends the training after step %" PRId64 "; the same command continues from %s/global_step%" PRId64,
             step, run->output, run->saved);
     else
-        say("a signal ends the training after step %" PRId64 ", and this run has saved no checkpoint", step);
+        say("a signal ends the training after step %" PRId64 ", and no checkpoint was saved", step);
 }
 
 static void save(session *run)
@@ -81,9 +81,8 @@ static void save(session *run)
     if (status == CS_NOT_FINITE)
         complain("%s", cs_error());
     else if (m.not_finite > 0) /* the last step's loss or gradients are not finite; the parameters may still be good */
-        complain("the loss or the gradients of the last step, %" PRId64
-                 ", are not finite. Its checkpoint is saved, because "
-                 "its parameters are finite, and no earlier one is removed: --tag goes back to one",
+        complain("the loss or the gradients of the last step, %" PRId64 ", are not finite. Its checkpoint is saved, "
+                 "because its parameters are finite, and earlier ones are kept: --tag returns to one of them",
                  m.step);
     say_saved(run);
 }
@@ -198,7 +197,9 @@ static void resume(session *run)
         back ? go_back(run, tag, &client) : cs_load_checkpoint(run->engine, run->output, NULL, NULL, &client);
     run->source = run->output;
     if (status == CS_OK && load)
-        say("--load %s is passed over: %s holds a checkpoint; --fresh starts from %s", load, run->output, load);
+        say("--load %s has no effect, because %s contains a checkpoint, from which the training continues; --fresh "
+            "starts from %s",
+            load, run->output, load);
     if (status == CS_NOT_FOUND) {
         run->source = load;
         status = load ? cs_load_checkpoint(run->engine, load, tag, NULL, &client) : CS_OK;
@@ -254,11 +255,11 @@ static void check_export(session *run)
         return;
     run->exported = NULL;
     if (run->first >= run->steps) {
-        say("%s is there already, and is not written again", folder);
+        say("%s exists already, and is not written again", folder);
         return;
     }
-    complain("cspeed.export: %s is there already, and a training that is to be written there has steps left; move it "
-             "away, or name another folder by --export",
+    complain("cspeed.export: %s exists already, but the training that will be written there has not ended; move it "
+             "elsewhere, or name another folder by --export",
              folder);
     exit(WRONG_CONFIG);
 }
@@ -330,10 +331,12 @@ session session_open(char **argument)
     report_idle_rates(&run);
     run.started = run.marked = ce_clock_seconds();
     if (run.first > run.steps)
-        say("%s is past step %" PRId64 ": %" PRId64 " steps are done; --steps N goes on, --fresh starts over",
+        say("%s is past step %" PRId64 ": %" PRId64 " steps are done; a greater --steps N continues, --fresh starts "
+            "over",
             run.source ? run.source : run.output, run.steps, run.first);
     else if (run.first == run.steps)
-        say("%s is finished: %" PRId64 " of %" PRId64 " steps are done; --steps N goes on, --fresh starts over",
+        say("%s is finished: %" PRId64 " of %" PRId64 " steps are done; a greater --steps N continues, --fresh "
+            "starts over",
             run.source ? run.source : run.output, run.first, run.steps);
     return run;
 }
@@ -351,7 +354,7 @@ static void export(session *run)
         return;
     cs_status status = cs_export(run->engine, from, tag, run->exported);
     if (status != CS_OK)
-        complain("%s is not written, and the checkpoint in %s is whole: the same command again writes it, or `cspeed "
+        complain("%s was not written, but the checkpoint in %s is complete: the same command writes it, or `cspeed "
                  "export %s DIR`",
                  run->exported, from, from);
     CS_MUST(status);
@@ -384,7 +387,7 @@ static void end_if_asked(session *run)
     if (!asked)
         return;
     if (run->exported)
-        complain("a signal ends the training before %s is written: the same command again writes it", run->exported);
+        complain("a signal ends the training before %s is written: the same command writes it", run->exported);
     ce_asked_end();
 }
 

@@ -92,10 +92,10 @@ static const struct {
     int attempt;
     const char *listener, *caller; /* parts of the error messages on the two sides */
 } refusals[] = {
-    { key_two, "job", 3, "does not know the secret of job \"job\"", "refuses: the two sides' secrets differ" },
+    { key_two, "job", 3, "does not have the secret of job \"job\"", "refuses: the two sides' secrets differ" },
     { NULL, "job", 3, "it has a secret, but this side has none", "one side has a secret" },
-    { key_one, "jab", 3, "it is of job \"job\", not \"jab\"", "refuses: it is of another job" },
-    { key_one, "job", 4, "it is of attempt 3, not 4", "refuses: it is of another attempt" },
+    { key_one, "jab", 3, "it belongs to job \"job\", not \"jab\"", "refuses: it belongs to another job" },
+    { key_one, "job", 4, "it belongs to attempt 3, not 4", "refuses: it belongs to another attempt" },
 };
 
 START_TEST(peers_of_another_job_or_key_are_refused)
@@ -158,7 +158,7 @@ START_TEST(a_replay_is_refused)
     ck_assert_int_eq(write(listener.sockets[0], said, said_bytes), (ssize_t)said_bytes);
     run(&listener);
     ck_assert_int_eq(listener.states[1], CE_JOIN_REFUSED);
-    ck_assert_msg(strstr(listener.errors[1], "replay") != NULL, "%s", listener.errors[1]);
+    ck_assert_msg(strstr(listener.errors[1], "recorded messages") != NULL, "%s", listener.errors[1]);
     end(&listener);
     begin(&caller, key_one, "job", 3); /* the listener's bytes are sent again too */
     ck_assert_int_eq(write(caller.sockets[1], answered, answered_bytes), (ssize_t)answered_bytes);
@@ -214,7 +214,7 @@ START_TEST(a_reflected_message_is_refused)
     ck_assert_int_eq(write(both.sockets[1], words, (size_t)got), got);
     advance(&both, 0);
     ck_assert_int_eq(both.states[0], CE_JOIN_REFUSED);
-    ck_assert_msg(strstr(both.errors[0], "replay") != NULL, "%s", both.errors[0]);
+    ck_assert_msg(strstr(both.errors[0], "own challenge") != NULL, "%s", both.errors[0]);
     end(&both);
 }
 END_TEST
@@ -263,9 +263,9 @@ static const struct {
     { "CSJN\3\1\0\0", 8, "malformed hello" },
     { "CSJN\3\2\0\40", 8, "malformed message" },
     { "CSJN\1\1\0\50", 8, "version 1" },
-    { "CSJN\3\3\0\1\2", 9, "refuses: it is of another job" },
+    { "CSJN\3\3\0\1\2", 9, "refuses: it belongs to another job" },
     { "CSJN\3\3\0\1\377", 9, "refuses: it does not understand" },
-    { "CSJN\3\3\0\1\6", 9, "refuses: ranks meet here, and a node called" },
+    { "CSJN\3\3\0\1\6", 9, "refuses: a node has connected to the rendezvous of the ranks," },
 };
 
 START_TEST(garbage_is_refused)
@@ -354,7 +354,7 @@ START_TEST(a_key_is_inherited)
     ck_assert_int_eq(write(memory, key_two, 7), 7);
     set_number("CSPEED_KEY_FD", memory);
     ck_assert_int_eq(ce_join_key(key, &known), CS_BAD_CONFIG);
-    ck_assert_msg(strstr(cs_error(), "holds 7 bytes") != NULL, "%s", cs_error());
+    ck_assert_msg(strstr(cs_error(), "contains 7 bytes") != NULL, "%s", cs_error());
     ck_assert_int_eq(pwrite(memory, key_two, sizeof key_two, 0), sizeof key_two);
     for (int i = 0; i < 2; i++) {
         memset(key, 0, sizeof key);

@@ -76,7 +76,7 @@ START_TEST(test_syntax)
         { "{\n {% if a %}\n \"a\": 1\n}", "file:2:2: the placeholder {% if a %} was never" },
         { "{{ all }}", "file:1:1: the placeholder {{ all }} was never" },
         { "{\"a\": CONFIG_SIZE, \"b\": 1}",
-          "file:1:7: CONFIG_SIZE is no value: fill it in if this file is a template" },
+          "file:1:7: CONFIG_SIZE is not a value: fill it in if this file is a template" },
         { "{\"a\": {{ x }", "a key" }, /* a placeholder without its closing braces is not recognised as one */
         { "{\"a\": <x}", "a string must be quoted" },
         { "train_batch_size: 8\nfp16:\n  enabled: true\n", "file:1:1: this is YAML, or Hjson without braces" },
@@ -301,7 +301,7 @@ START_TEST(test_fill_faults)
         { "{\"section\": true}", "an object is needed ({\"enabled\": true}, if the section has this key), not true" },
         { "{\"cuont\": 1}", "file:1:2 at cuont: unknown key; the nearest known one is \"count\"" },
         { "{\"Count\": 1}", "the nearest known one is \"count\"" },
-        { "{\"\\u001b[2J\": 1}", "unknown key, and no known one is near" },
+        { "{\"\\u001b[2J\": 1}", "unknown key, and no known key has a similar name;" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         thing t;

@@ -233,7 +233,7 @@ static void measure_stall(void)
     CS_MUST(cs_finish_checkpoint(engine));
     cs_metrics m = cs_last_step(engine);
     bench_sort(step, STEPS);
-    printf("in the background: %.1f M parameters, step %.1f ms; training stood still for %.1f ms, %.1f %% of a step\n",
+    printf("in the background: %.1f M parameters, step %.1f ms; training paused for %.1f ms, %.1f %% of a step\n",
            1e-6 * (double)cs_parameter_count(engine), 1e3 * step[STEPS / 2], 1e3 * m.save_stall,
            100 * m.save_stall / step[STEPS / 2]);
     cs_destroy(engine);

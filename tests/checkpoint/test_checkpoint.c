@@ -120,7 +120,7 @@ START_TEST(state_and_provenance_are_read_back)
     ce_checkpoint_close(reader);
     content.client_state = "best so far";
     ck_assert_int_eq(ce_checkpoint_save(comm, "deep/down/out", &content), CS_BAD_CONFIG);
-    ck_assert_msg(strstr(cs_error(), "client state is no JSON text (line 1, column") != NULL, "%s", cs_error());
+    ck_assert_msg(strstr(cs_error(), "client state is not JSON text (line 1, column") != NULL, "%s", cs_error());
     content.client_state = NULL;
     SHOULD(ce_checkpoint_save(comm, "deep/down/out", &content));
     SHOULD(ce_checkpoint_open(&reader, comm, "deep/down/out", NULL));
@@ -175,7 +175,7 @@ START_TEST(tags)
     SHOULD(saved_load("out", NULL, NULL));
     longest[254] = '/';
     SHOULD_SAY(saved_save("out", longest, 1), CS_BAD_CONFIG, "255 bytes");
-    SHOULD_SAY(saved_save("out", "", 1), CS_BAD_CONFIG, "names no directory");
+    SHOULD_SAY(saved_save("out", "", 1), CS_BAD_CONFIG, "is empty;");
     SHOULD_SAY(saved_save("out", "\xff", 1), CS_BAD_CONFIG, "UTF-8");
     SHOULD_SAY(saved_load("out", "nope", NULL), CS_NOT_FOUND, "global_step10");
     SHOULD_SAY(saved_load("nowhere", NULL, NULL), CS_NOT_FOUND, "nowhere");
@@ -274,12 +274,11 @@ START_TEST(pieces_must_fit_together)
     SHOULD_SAY(ce_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "elements 32 to 65 of 64");
     piece[1].range = (ce_range){ 32, 64 };
     piece[1].folder = "optim";
-    SHOULD_SAY(ce_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG,
-               "disagree about the type, shape or folder of tensor w");
+    SHOULD_SAY(ce_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "tensor w has different types");
     piece[1].folder = "elsewhere";
-    SHOULD_SAY(ce_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "no folder of a checkpoint");
+    SHOULD_SAY(ce_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "not a folder of a checkpoint");
     piece[1].name = "__metadata__";
-    SHOULD_SAY(ce_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "cannot name a tensor");
+    SHOULD_SAY(ce_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "is not a valid name of a tensor:");
     ck_assert_int_eq(shell_run("[ \"$(ls -A out | tr '\\n' ' ')\" = 'latest t ' ]"), 0);
     shell_leave();
     cs_comm_close(comm);

@@ -148,12 +148,12 @@ START_TEST(boxes_that_do_not_fit)
         int count;
         const char *save_id, *words;
     } rows[] = {
-        { hole, 2, "this-save", "the shards hold 20 of the 24 elements of tensor w" },
-        { overlap, 2, "this-save", "hold parts of tensor w twice" },
-        { twice, 2, "this-save", "hold parts of tensor w twice" },
-        { more, 2, "this-save", "hold parts of tensor w twice" },
+        { hole, 2, "this-save", "the shards contain only 20 of the 24 elements of tensor w" },
+        { overlap, 2, "this-save", "parts of tensor w are in the shards twice" },
+        { twice, 2, "this-save", "parts of tensor w are in the shards twice" },
+        { more, 2, "this-save", "parts of tensor w are in the shards twice" },
         { outside, 2, "this-save", "w.__dcp_shard_1 lies outside of its tensor in dimension 1" },
-        { hole, 0, "this-save", "the shards hold 0 of the 24 elements of tensor w" },
+        { hole, 0, "this-save", "the shards contain only 0 of the 24 elements of tensor w" },
         { hole, 2, "other-save", "belongs to another save (other-save) than the manifest (this-save)" },
     };
     shell_enter();

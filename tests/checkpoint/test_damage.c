@@ -166,7 +166,7 @@ START_TEST(latest_that_names_nothing)
     shell_enter();
     SHOULD_SAY(saved_load("out", NULL, NULL), CS_NOT_FOUND, "out");
     ck_assert_int_eq(mkdir("out", 0777), 0);
-    SHOULD_SAY(saved_load("out", NULL, NULL), CS_NOT_FOUND, "holds no checkpoint");
+    SHOULD_SAY(saved_load("out", NULL, NULL), CS_NOT_FOUND, "contains no checkpoint");
     SHOULD(saved_save("out", "a", 1));
     SHOULD(saved_save("out", "b", 12));
     SHOULD(saved_save("out", "c", 3));
@@ -187,7 +187,7 @@ START_TEST(latest_that_names_nothing)
     shell_flip("out/c/weights/shard-00001-of-00001.safetensors", 2000);
     expect_step(1);
     shell_flip("out/a/manifest.json", 100);
-    SHOULD_SAY(saved_load("out", NULL, NULL), CS_BAD_FILE, "no other whole checkpoint");
+    SHOULD_SAY(saved_load("out", NULL, NULL), CS_BAD_FILE, "no other complete checkpoint:");
     unlink("out/latest");
     SHOULD_SAY(saved_load("out", NULL, NULL), CS_BAD_FILE, "out/c/weights/shard-00001-of-00001.safetensors");
     shell_leave();
@@ -201,12 +201,12 @@ START_TEST(crash_states)
     shell_enter();
     SHOULD(saved_save("out", "a", 1));
     ck_assert_int_eq(shell_run("mkdir new && mv out/a new/.cspeed-tmp-a-01234567"), 0);
-    SHOULD_SAY(saved_load("new", NULL, NULL), CS_NOT_FOUND, "holds no checkpoint");
+    SHOULD_SAY(saved_load("new", NULL, NULL), CS_NOT_FOUND, "contains no checkpoint");
     SHOULD(saved_save("new", "b", 2));
     ck_assert_int_eq(shell_run("[ \"$(ls -A new | tr '\\n' ' ')\" = 'b latest ' ]"), 0);
 
     ck_assert_int_eq(shell_run("rm -rf out && cp -r new out && rm out/b/manifest.json && rm out/latest"), 0);
-    SHOULD_SAY(saved_load("out", NULL, NULL), CS_NOT_FOUND, "holds no checkpoint");
+    SHOULD_SAY(saved_load("out", NULL, NULL), CS_NOT_FOUND, "contains no checkpoint");
     SHOULD_SAY(saved_load("out", "b", NULL), CS_BAD_FILE, "manifest.json");
 
     ck_assert_int_eq(shell_run("rm -rf out && cp -r new out"), 0);
@@ -232,8 +232,8 @@ START_TEST(places_that_are_taken)
     shell_enter();
     ck_assert_int_eq(shell_run("mkdir -p out/mine out/empty && echo precious > out/mine/thesis && echo x > out/file"),
                      0);
-    SHOULD_SAY(saved_save("out", "mine", 1), CS_IO_ERROR, "out/mine exists and is no checkpoint");
-    SHOULD_SAY(saved_save("out", "file", 1), CS_IO_ERROR, "out/file exists and is no checkpoint");
+    SHOULD_SAY(saved_save("out", "mine", 1), CS_IO_ERROR, "out/mine exists and is not a checkpoint");
+    SHOULD_SAY(saved_save("out", "file", 1), CS_IO_ERROR, "out/file exists and is not a checkpoint");
     SHOULD_SAY(saved_save("out/file", "t", 1), CS_IO_ERROR, "out/file");
     ck_assert_int_eq(shell_run("[ $(cat out/mine/thesis) = precious ]"), 0);
     SHOULD(saved_save("out", "empty", 1));

@@ -198,7 +198,8 @@ START_TEST(calls_that_differ_are_named)
                 ck_assert_msg(ends[r].code == 76 || ends[r].code == 75, "%s, %d: rank %d ended with %d, saying %s",
                               on.kind, what, r, ends[r].code, ends[r].said);
                 named |= ends[r].code == 76 && strstr(ends[r].said, "rank 2 calls") != NULL;
-                ck_assert_msg(what == UNEVEN || !strstr(ends[r].said, "other counts"), "%d: %s", what, ends[r].said);
+                ck_assert_msg(what == UNEVEN || !strstr(ends[r].said, "different counts"), "%d: %s", what,
+                              ends[r].said);
             }
             ck_assert_msg(named, "%s, %d: rank 2 is not named: %s %s %s", on.kind, what, ends[0].said, ends[1].said,
                           ends[2].said);
@@ -286,7 +287,8 @@ START_TEST(a_late_rank_is_named)
              * other rank has ended. */
             bool named = false;
             for (int r = 0; r < RANKS; r++)
-                named |= ends[r].code == 75 && strstr(ends[r].said, "rank 1 did not come within the time of a call");
+                named |= ends[r].code == 75 &&
+                         strstr(ends[r].said, "rank 1 did not take part within the time limit of a call");
             ck_assert_msg(named, "%s, %d: %s %s", on.kind, on.what, ends[0].said, ends[2].said);
         }
 }

@@ -129,11 +129,11 @@ START_TEST(a_missing_rank_is_named)
     role parts[2] = { { 4, 0, 0.5, NULL }, { 4, 2, 0.5, NULL } };
     ending ends[2];
     perform(parts, 2, ends);
-    endings_expect(&ends[0], 75, "ranks 1, 3 did not come within 0.5 seconds");
-    endings_expect(&ends[1], 75, "ranks 1, 3 did not come within 0.5 seconds");
+    endings_expect(&ends[0], 75, "ranks 1, 3 did not join within 0.5 seconds:");
+    endings_expect(&ends[1], 75, "ranks 1, 3 did not join within 0.5 seconds:");
     role alone[1] = { { 2, 1, 0.3, NULL } };
     perform(alone, 1, ends);
-    endings_expect(&ends[0], 75, "rank 0 did not come within 0.3 seconds");
+    endings_expect(&ends[0], 75, "rank 0 did not join within 0.3 seconds:");
 }
 END_TEST
 
@@ -142,15 +142,15 @@ START_TEST(a_second_job_of_the_same_name_is_refused)
     role parts[2] = { { 2, 0, 0.5, NULL }, { 2, 0, 0.5, NULL } };
     ending ends[2];
     perform(parts, 2, ends);
-    bool first_won = strstr(ends[0].said, "did not come") != NULL;
-    endings_expect(&ends[first_won ? 1 : 0], 75, "another job is meeting at MASTER_PORT");
-    endings_expect(&ends[first_won ? 0 : 1], 75, "rank 1 did not come");
+    bool first_won = strstr(ends[0].said, "did not join") != NULL;
+    endings_expect(&ends[first_won ? 1 : 0], 75, "another job has its rendezvous at MASTER_PORT");
+    endings_expect(&ends[first_won ? 0 : 1], 75, "rank 1 did not join");
     role twice[4] = { { 3, 0, 0.5, NULL }, { 3, 1, 0.5, NULL }, { 3, 1, 0.5, NULL }, { 2, 1, 0.5, NULL } };
     ending fates[4];
     perform(twice, 4, fates);
-    bool first_in = strstr(fates[1].said, "did not come") != NULL;
+    bool first_in = strstr(fates[1].said, "did not join") != NULL;
     endings_expect(&fates[first_in ? 2 : 1], 75, "there are two ranks 1 at MASTER_PORT");
-    endings_expect(&fates[first_in ? 1 : 2], 75, "rank 2 did not come");
+    endings_expect(&fates[first_in ? 1 : 2], 75, "rank 2 did not join");
     endings_expect(&fates[3], 75, "rank 1 has WORLD_SIZE 2, but rank 0 has 3");
 }
 END_TEST

@@ -301,7 +301,7 @@ static int want_nccl(void *argument)
     place where = { "nccl", 0 };
     cs_status status = open_world(&comm, &where, device);
     EXPECT(status != CS_OK, "it was opened");
-    EXPECT(strstr(cs_error(), argument ? argument : "moves a CUDA device's memory"), "\"%s\"", cs_error());
+    EXPECT(strstr(cs_error(), argument ? argument : "needs a CUDA device,"), "\"%s\"", cs_error());
     if (device)
         distant_close(device);
     return 0;

@@ -73,7 +73,7 @@ START_TEST(ranks_meet_by_a_file)
     FILE *left = fopen(text + strlen("file://"), "w");
     fclose(left);
     ck_assert_int_ne(cs_spawn(2, meet_everywhere, text), CS_OK);
-    ck_assert_msg(strstr(cs_error(), "exists: another job is meeting there") != NULL, "%s", cs_error());
+    ck_assert_msg(strstr(cs_error(), "exists: another job uses it for its rendezvous,") != NULL, "%s", cs_error());
     unlink(text + strlen("file://"));
     rmdir(folder);
 }
@@ -84,15 +84,15 @@ START_TEST(wrong_addresses_are_refused)
     static const struct {
         const char *init_method, *says;
     } wrong[] = {
-        { "udp://127.0.0.1:1", "not by \"udp://127.0.0.1:1\"" },
+        { "udp://127.0.0.1:1", "\"udp://127.0.0.1:1\" is not a method" },
         { "tcp://127.0.0.1", "tcp://HOST:PORT is needed" },
         { "tcp://:80", "tcp://HOST:PORT is needed" },
         { "tcp://127.0.0.1:0", "a port from 1 to 65535" },
         { "tcp://127.0.0.1:99999", "a port from 1 to 65535" },
         { "tcp://127.0.0.1:80x", "a port from 1 to 65535" },
-        { "file://", "not by \"file://\"" },
+        { "file://", "\"file://\" is not a method" },
         { "file:///no/such/folder/place", "rank 0 cannot write there" },
-        { "", "not by \"\"" },
+        { "", "\"\" is not a method" },
     };
     cs_comm *comm = NULL;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -92,7 +92,7 @@ START_TEST(a_late_rank_is_named)
     shell_enter();
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         expect_failure(75, run(RANKS, "test_calls_lost mpi late %d", calls[i]));
-        ck_assert(training_says("rank 1 did not come within the time of a call"));
+        ck_assert(training_says("rank 1 did not take part within the time limit of a call"));
     }
     shell_leave();
 }
@@ -187,7 +187,7 @@ START_TEST(a_module_that_is_absent_or_foreign_is_refused)
     shell_enter();
     setenv("CSPEED_MPI_MODULE", "./nowhere.so", 1);
     expect_failure(78, run(2, "test_calls_lost mpi late 1"));
-    ck_assert(training_says("libcspeed_mpi.so cannot be opened: it is not there"));
+    ck_assert(training_says("libcspeed_mpi.so cannot be opened: the file does not exist"));
     ck_assert(training_says("apt install libopenmpi-dev"));
     ck_assert_int_eq(shell_run("sed \"s/\\(%s\\)/xxxxx/\" %s > foreign.so", CS_VERSION,
                                kept ? kept : CS_BIN "/libcspeed_mpi.so"),

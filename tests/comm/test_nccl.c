@@ -113,7 +113,7 @@ START_TEST(nccl_refuses_a_shared_device)
         return;
     if (near_counts())
         gpus = near_gpus("a shared device", 2);
-    snprintf(sentence, sizeof sentence, "ranks 0 and %d share a GPU (", gpus);
+    snprintf(sentence, sizeof sentence, "ranks 0 and %d use the same GPU (", gpus);
     ck_assert_msg(cs_spawn(gpus + 1, be_refused, sentence) == CS_OK, "%s", cs_error());
 }
 END_TEST

@@ -192,15 +192,15 @@ START_TEST(the_missing_are_named)
     int port = ports_free("127.0.0.1");
     actor lonely = begin(world_of(1, 4, port), meet_soon);
     ending is = end(lonely);
-    expect(&is, 75, "rank 0 did not come within 1 seconds (127.0.0.1:");
+    expect(&is, 75, "rank 0 did not join within 1 seconds (127.0.0.1:");
     FOR_EACH_PATIENCE
     {
         actor actors[2] = { begin(world_of(0, 4, port), meet_soon), begin(world_of(2, 4, port), meet_soon) };
         ending are[2] = { end(actors[0]), end(actors[1]) };
         if (!strstr(are[0].said, "ranks 1, 3 ") && patience < MOST)
             continue; /* rank 2 came too late, because the machine is busy */
-        expect(&are[0], 75, "ranks 1, 3 did not come within");
-        expect(&are[1], 75, "ranks 1, 3 did not come within");
+        expect(&are[0], 75, "ranks 1, 3 did not join within");
+        expect(&are[1], 75, "ranks 1, 3 did not join within");
         break;
     }
 }
@@ -231,7 +231,7 @@ START_TEST(running_out_of_descriptors_is_said)
     int port = ports_free("127.0.0.1");
     actor host = begin(world_of(0, 2, port), meet_without_descriptors), other = begin(world_of(1, 2, port), meet_soon);
     ending is = end(host);
-    expect(&is, 75, "ranks cannot come to their meeting: too many open files: raise ulimit -n");
+    expect(&is, 75, "ranks cannot connect to the rendezvous: too many open files: raise ulimit -n");
     end(other);
 }
 END_TEST
@@ -251,10 +251,10 @@ START_TEST(places_are_taken_once)
         if (!all_came && patience < MOST)
             continue;
         bool second_first = strstr(are[2].said, "two ranks 1") != NULL;
-        expect(&are[0], 75, "rank 2 did not come");
+        expect(&are[0], 75, "rank 2 did not join");
         expect(&are[1], 75, "rank 2 has WORLD_SIZE 4, but rank 0 has 3");
-        expect(&are[2], 75, second_first ? "there are two ranks 1" : "rank 2 did not come");
-        expect(&are[3], 75, second_first ? "rank 2 did not come" : "there are two ranks 1");
+        expect(&are[2], 75, second_first ? "there are two ranks 1" : "rank 2 did not join");
+        expect(&are[3], 75, second_first ? "rank 2 did not join" : "there are two ranks 1");
         break;
     }
 }
@@ -308,7 +308,7 @@ START_TEST(unauthenticated_connections_delay_no_rank)
         expect(&is, 0, NULL);
     }
     ending is = end(host);
-    expect(&is, 0, "refused 127.0.0.1:");
+    expect(&is, 0, "refused a connection from 127.0.0.1:");
     expect(&is, 0, "malformed hello");
     for (int i = 0; i < SILENT; i++)
         close(sockets[i]);
@@ -353,16 +353,16 @@ START_TEST(only_who_knows_the_key_gets_in)
     expect(&is, 1, "one side has a secret");
     snprintf(other.job, sizeof other.job, "another");
     is = end(begin(other, come_with_key));
-    expect(&is, 1, "it is of another job");
+    expect(&is, 1, "it belongs to another job");
     other = world_of(1, 2, port);
     other.attempt = 1;
     is = end(begin(other, come_with_key));
-    expect(&is, 1, "it is of another attempt");
+    expect(&is, 1, "it belongs to another attempt");
     is = end(begin(world_of(1, 2, port), come_with_key));
     expect(&is, 0, NULL);
     is = end(host);
-    expect(&is, 0, "does not know the secret");
-    expect(&is, 0, "it is of job \"another\"");
+    expect(&is, 0, "does not have the secret");
+    expect(&is, 0, "it belongs to job \"another\"");
 }
 END_TEST
 

@@ -122,7 +122,7 @@ START_TEST(test_left_out)
         /* "auto" is an ordinary value of the keys `stages` and `device`, and the key "_" is a comment */
         { "\"pipeline\": {\"stages\": \"auto\"}, \"_\": \"auto\", \"fp16\": {\"_\": \"auto\"}", "cspeed.device=auto",
           1e-3, NULL, 1e-3, 1e-3, OF_PROGRAM },
-        { "\"fp16\": {}", "optimizer.params.lr=0.5", 0.5, NULL, 0.5, 0.5, OF_PROGRAM ", but for what --set gives" },
+        { "\"fp16\": {}", "optimizer.params.lr=0.5", 0.5, NULL, 0.5, 0.5, OF_PROGRAM ", except what --set gives" },
         { "\"fp16\": {\"enabled\": \"auto\"}", "optimizer.params.lr=0.5", 0.5, "linear", 0.5, 0.25, OF_TRAINER },
         { "\"fp16\": {\"enabled\": \"auto\"}", "optimizer.params.eps=0.5", 5e-5, "linear", 5e-5, 2.5e-5, OF_TRAINER },
         { "\"fp16\": {\"enabled\": \"auto\"}", "scheduler.params.warmup_ratio=0.31", 5e-5, "linear", 0,
@@ -312,7 +312,7 @@ START_TEST(test_differences)
     for (int i = 0; (row = ce_differences_at(i)); i++, rows++) {
         snprintf(line, sizeof line, "| `%s` | %s | %s | %s |\n", row->path, row->theirs, row->ours, row->why);
         ck_assert_msg(strstr(page, line) != NULL, "docs/row-by-row.md lacks: %s", line);
-        ck_assert_msg(ce_listing_explain(row->path, ignore, NULL) > 0, "%s is no key", row->path);
+        ck_assert_msg(ce_listing_explain(row->path, ignore, NULL) > 0, "%s is not a key", row->path);
     }
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
         row = ce_differences_find(facts[i][0]);

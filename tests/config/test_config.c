@@ -275,7 +275,7 @@ START_TEST(test_refused)
           "offload_optimizer.device: not supported: \"nvme\", because" },
         { "\"zero_optimization\": {\"offload_param\": {\"device\": \"disk\"}}", "one of none|cpu|nvme|auto is needed" },
         { "\"zero_optimization\": {\"cpu_offload\": true, \"offload_optimizer\": {}}",
-          "cpu_offload: the old spelling of \"offload_optimizer\", which is there too" },
+          "cpu_offload: the old spelling of \"offload_optimizer\", which is set too" },
         { "\"zero_optimization\": {\"cpu_offload\": 5}, \"max_grad_norm\": 1",
           "max_grad_norm, because its name is gradient_clipping" },
         { "\"offload_optimizer\": {\"device\": \"cpu\"}", "its place is inside the section zero_optimization" },

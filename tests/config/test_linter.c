@@ -56,7 +56,7 @@ START_TEST(test_values)
     must_list("cspeed.output", "\"runs/a\"", "derived");
     must_say("note: optimizer.params.lr: \"auto\" became 5e-5", true);
     must_say("a.json: accepted at world size 4", true);
-    must_say("a.json: `train` still needs a model (--model DIR, or cspeed.model) and data (--data PATH, or", true);
+    must_say("a.json: `train` also needs a model (--model DIR, or cspeed.model) and data (--data PATH, or", true);
     must_say("note: optimizer.type: \"Adam\" is AdamW, as in DeepSpeed, because adam_w_mode is true by default", true);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config a.json --world_size 4 --all"), 0);
     must_list("optimizer.params.eps", "1e-8", "default");
@@ -92,9 +92,9 @@ START_TEST(test_needs)
     shell_enter();
     shell_write("a.json", "{ \"train_batch_size\": 6 }");
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config a.json --set cspeed.model=m"), 0);
-    must_say("a.json: `train` still needs data (--data PATH, or cspeed.data.train)\n", true);
+    must_say("a.json: `train` also needs data (--data PATH, or cspeed.data.train)\n", true);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config a.json --set cspeed.model=m --set cspeed.data.train=x.txt"), 0);
-    must_say("still needs", false);
+    must_say("also needs", false);
     ck_assert_int_eq(shell_run(CS_BIN "/train --config a.json --plan"), 78);
     must_say("no model: name a Hugging Face folder (train --model DIR", true);
     ck_assert_int_eq(shell_run(CS_BIN "/train --config a.json --output $(printf 'r_\\377')"), 78);
@@ -111,7 +111,7 @@ START_TEST(test_refusals)
     must_say("a.json:1:23 at train_batch_size: train_batch_size 6 is not a multiple of", true);
     must_say("not supported: wandb.enabled", true);
     must_say("the nearest known one is \"optimizer\"", true);
-    must_say("a.json: refused at world size 4 (--world_size N asks of another)", true);
+    must_say("a.json: refused at world size 4 (--world_size N chooses another)", true);
     char *said = shell_read("out.txt", NULL), *verdict = strstr(said, "a.json: refused at world size 4");
     ck_assert_msg(verdict && strncmp(said, "cspeed: a.json:1:23", 19) == 0,
                   "the errors do not stand before the notes: %.2000s", said);
@@ -142,7 +142,7 @@ START_TEST(test_combinations)
 #define SIZES "--set train_batch_size=6 --set train_micro_batch_size_per_gpu=2 --set gradient_accumulation_steps=1"
     static const char *const rows[][2] = {
         { LORA, "cspeed.lora.dropout: not supported: 0.1 with DoRA" },
-        { CONFIG "--set cspeed.data.seq_len=512", "--seq_len 64 is the most" },
+        { CONFIG "--set cspeed.data.seq_len=512", "--seq_len 64 is possible" },
         { CONFIG SIZES " --world_size 2", "gradient_accumulation_steps 1 x world size 2 = 4; world size 3 fits" },
         { CONFIG "--set train_batch_size=6 --world_size 4", "gradient_accumulation_steps 1 x world size 4, so" },
     };
@@ -194,7 +194,7 @@ START_TEST(test_explain)
     must_say("integer, default 0, from 0 to 3", true);
     must_say("ZeRO stage: 0 shards nothing", true);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config --explain gradient_clipping"), 0);
-    must_say("number, default 1.0, at least 0, Infinity too", true);
+    must_say("number, default 1.0, at least 0, or Infinity", true);
     must_say("DeepSpeed: 1.0 since June 2026; 0 (no clipping) in earlier releases. Here: 1.0;", true);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config --explain scheduler.params.warmup_num_steps"), 0);
     must_say("(WarmupLR)", true);

@@ -124,7 +124,7 @@ END_TEST
 START_TEST(faults)
 {
     static const char *const cases[][2] = {
-        { COURSE(4, 13, LINEAR(5, 1)), "samples of 13 tokens are wanted, and cspeed.data.seq_len is 12" },
+        { COURSE(4, 13, LINEAR(5, 1)), "samples of 13 tokens, but cspeed.data.seq_len is 12" },
         { COURSE(4, 12, LINEAR(5, 8)), "difficulty_step 8 is above min_difficulty 4" },
         { COURSE(12, 4, LINEAR(5, 1)), "min_difficulty and max_difficulty are needed" },
         { COURSE(4, 12, LINEAR(null, 1)), "total_curriculum_step and difficulty_step are needed" },

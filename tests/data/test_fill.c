@@ -212,7 +212,7 @@ START_TEST(a_long_document_is_refused_by_number)
     made = (sample){ .lengths = { 1, 1 }, .count = 2 };
     write_sample(&made);
     ck_assert_int_eq(open_sample(&windows, &with), CS_BAD_FILE);
-    ck_assert_msg(strstr(cs_error(), "nothing to learn: of 2 documents") != NULL, "%s", cs_error());
+    ck_assert_msg(strstr(cs_error(), "nothing to train on: of 2 documents,") != NULL, "%s", cs_error());
     free_sample(&made);
     with.longer = CE_LONG_DROP;
     made = (sample){ .lengths = { 9, 9 }, .count = 2 };

@@ -171,7 +171,7 @@ START_TEST(raw_files_are_read)
     write_file(raw, sizeof raw);
     ck_assert_int_eq(ce_tokens_open(&tokens, path), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "notes.txt"));
-    ck_assert_ptr_nonnull(strstr(cs_error(), "a plain text .txt"));
+    ck_assert_ptr_nonnull(strstr(cs_error(), "plain text to .txt"));
 }
 END_TEST
 
@@ -184,8 +184,8 @@ START_TEST(malformed_headers_are_refused)
         const char *word;
     } faults[] = {
         { 8, 4, 2, "version is 2" },
-        { 12, 4, 3, "bytes a token is 3" },
-        { 12, 4, 0, "bytes a token is 0" },
+        { 12, 4, 3, "says 3 bytes for each token" },
+        { 12, 4, 0, "says 0 bytes for each token" },
         { 16, 8, 0, "vocabulary size is 0" },
         { 16, 8, UINT64_MAX, "vocabulary size is 18446744073709551615" },
         { 24, 8, 21, "token count is 21" },

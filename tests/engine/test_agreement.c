@@ -55,7 +55,8 @@ static const struct {
     { "--load elsewhere", DISAGREE, "cspeed.load: null on rank 0, \"a name\" on rank 2" },
     { "--set cspeed.data.valid=copy", DISAGREE, "cspeed.data.valid: null on rank 0, \"a name\" on rank 2" },
     { "--set cspeed.export=folder", DISAGREE, "cspeed.export: null on rank 0, \"a name\" on rank 2" },
-    { "--data changed", DISAGREE, "the tokens are not the same on all ranks: those of rank 2 are not rank 0's" },
+    { "--data changed", DISAGREE,
+      "the tokens are not the same on all ranks: those of rank 2 differ from those of rank 0; copy" },
     { "--config other.json", 0, "finished" },
 };
 

@@ -284,7 +284,8 @@ START_TEST(what_is_not_supported_is_refused_by_name)
            "\"lr\" has no effect");
     refuse("cspeed.param_groups=[{\"params\": \"*.wte.*\", \"train\": 0}]", NULL, "true or false");
     refuse("cspeed.lora={\"r\": 2, \"targets\": [\"q_proj\"]}", NULL, "no linear layer \"q_proj\"");
-    refuse("cspeed.lora={\"r\": 2, \"targets\": [\"lm_head\"]}", llama, "logits never exist as a whole");
+    refuse("cspeed.lora={\"r\": 2, \"targets\": [\"lm_head\"]}", llama,
+           "logits of the head are never in memory all at once,");
     refuse("cspeed.lora={\"r\": 2, \"targets\": \".*proj\"}", NULL, "regular expressions");
     refuse("cspeed.lora={\"alpha\": 2}", NULL, "set cspeed.lora.r");
     refuse("cspeed.lora={\"r\": 2, \"dora\": true}", NULL, "cspeed.lora.dora");
@@ -292,7 +293,7 @@ START_TEST(what_is_not_supported_is_refused_by_name)
     refuse("cspeed.lora={\"r\": 2, \"targets\": [\"q_proj\"], \"bias\": \"lora_only\"}", qwen, "freeze both or none");
     refuse("cspeed.lora={\"r\": 2, \"qlora\": true}", NULL, "cspeed.lora.qlora");
     refuse("cspeed.lora={\"adapter\": \"nowhere\"}", NULL, "nowhere");
-    refuse("cspeed.lora={\"adapter\": \"nowhere\", \"r\": 2}", NULL, "leave it out");
+    refuse("cspeed.lora={\"adapter\": \"nowhere\", \"r\": 2}", NULL, "remove this key");
 }
 END_TEST
 

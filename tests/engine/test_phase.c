@@ -17,12 +17,12 @@ static const struct {
 } orders[] = {
     { "FBSFBS", NULL },
     { "FBSPFBS", NULL },
-    { "B", "cs_backward was called where cs_forward is due" },
-    { "S", "cs_step was called where cs_forward is due" },
-    { "FF", "cs_forward was called where cs_backward is due" },
-    { "FS", "cs_step was called where cs_backward is due" },
-    { "FBF", "cs_forward was called where cs_step is due" },
-    { "FP", "cs_predict was called where cs_backward is due" },
+    { "B", "cs_backward was called, and cs_forward must be called next:" },
+    { "S", "cs_step was called, and cs_forward must be called next:" },
+    { "FF", "cs_forward was called, and cs_backward must be called next:" },
+    { "FS", "cs_step was called, and cs_backward must be called next:" },
+    { "FBF", "cs_forward was called, and cs_step must be called next:" },
+    { "FP", "cs_predict was called, and cs_backward must be called next:" },
     { "FBSN", "cs_forward: inputs must be CS_I32 (2, 12)" },
 };
 

@@ -95,21 +95,21 @@ START_TEST(the_newest_whole_one_is_taken)
     holds("by-folder", 3);
 
     ck_assert_int_eq(shell_run("rm runs/latest"), 0);
-    shell_expect(0, "taking runs/c instead, the newest whole checkpoint (step 3)", "export runs no-latest");
+    shell_expect(0, "using runs/c instead, the newest complete checkpoint (step 3)", "export runs no-latest");
     holds("no-latest", 3);
     ck_assert_int_eq(shell_run("printf c > runs/latest && rm runs/c/manifest.json"), 0);
-    shell_expect(0, "taking runs/b instead, the newest whole checkpoint (step 2)", "export runs broken");
+    shell_expect(0, "using runs/b instead, the newest complete checkpoint (step 2)", "export runs broken");
     holds("broken", 2);
     ck_assert_int_eq(shell_run("truncate -s -1 runs/b/weights/shard-00001-of-00001.safetensors"), 0);
-    shell_expect(0, "taking runs/a instead", "export runs cut");
+    shell_expect(0, "using runs/a instead", "export runs cut");
     holds("cut", 1);
     shell_expect(65, "runs/c has no manifest.json", "export runs named --tag c");
-    shell_expect(65, "the file was cut or continued", "export runs named --tag b");
+    shell_expect(65, "the file was truncated or extended", "export runs named --tag b");
     shell_expect(66, "runs has no checkpoint \"d\"; it holds a", "export runs named --tag d");
     ck_assert_int_eq(shell_run("rm -r runs/a"), 0);
     shell_expect(65, "runs/c has no manifest.json", "export runs named");
     ck_assert_int_eq(shell_run("rm runs/latest"), 0);
-    shell_expect(65, "holds no whole checkpoint: ", "export runs named");
+    shell_expect(65, "contains no complete checkpoint: ", "export runs named");
     shell_expect(66, "nowhere", "export nowhere named");
     ck_assert_int_ne(shell_run("ls -d named*"), 0);
     shell_leave();
@@ -123,8 +123,8 @@ START_TEST(a_whole_folder_or_none)
     save_model(SMALL, "runs", "a", 1, 1);
     shell_write("file", "mine");
     ck_assert_int_eq(shell_run("mkdir full && cp file full"), 0);
-    shell_expect(64, "file is there already", "export runs file");
-    shell_expect(64, "full is there already", "export runs full");
+    shell_expect(64, "file exists already:", "export runs file");
+    shell_expect(64, "full exists already:", "export runs full");
     ck_assert_int_eq(shell_run("cmp file full/file && ls full | wc -l | grep -qx 1"), 0);
     ck_assert_int_eq(shell_run("ulimit -f 8; trap '' XFSZ; %s/cspeed export runs out 2> why", CS_BIN), 1);
     ck_assert_int_eq(shell_run("grep 'model.safetensors.*File too large' why"), 0);
@@ -143,7 +143,7 @@ START_TEST(a_whole_folder_or_none)
                          " bs=1 seek=$(($(stat -c %%s runs/b/weights/shard-00001-of-00001.safetensors) - 9)) "
                          "conv=notrunc || exit 1; done"),
                      0);
-    shell_expect(65, "The newest whole checkpoint is b: `cspeed export runs out --tag b`", "export runs out");
+    shell_expect(65, "The newest complete checkpoint is b: `cspeed export runs out --tag b`", "export runs out");
     ck_assert_int_ne(shell_run("ls -d out out.cspeed*"), 0);
     shell_expect(65, "the file is damaged\n", "export runs out --tag d");
     shell_expect(65, "the file is damaged\n", "export runs/d out");
@@ -166,7 +166,8 @@ START_TEST(a_missing_tokenizer_is_reported)
     shell_enter();
     save_model(SMALL, "runs", "a", 1, 1);
     save_model(BYTES, "runs", "b", 2, 2);
-    shell_expect(0, "small has no tokenizer: none is known of this model", "export runs small --tag a");
+    shell_expect(0, "small has no tokenizer: the files of the model's tokenizer are unknown;",
+                 "export runs small --tag a");
     shell_expect(0, "bytes has no tokenizer: the tokens of this model are bytes", "export runs bytes --tag b");
     shell_expect(0, "again has no tokenizer: the tokens of this model are bytes", "import bytes again");
     shell_leave();

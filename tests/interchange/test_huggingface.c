@@ -217,7 +217,7 @@ START_TEST(other_weights_are_refused_by_name)
     ck_assert_int_eq(shell_run("mv d/model.safetensors d/consolidated.safetensors"), 0);
     refused("\"d\"", "d/consolidated.safetensors has the tensor names", CS_UNSUPPORTED);
     ck_assert_int_eq(shell_run("%s/cspeed export saved e && echo {} > e/adapter_config.json", CS_BIN), 0);
-    refused("\"e\"", "e holds a whole model and an adapter (adapter_config.json)", CS_BAD_CONFIG);
+    refused("\"e\"", "e contains a complete model and an adapter (adapter_config.json),", CS_BAD_CONFIG);
     shell_leave();
 }
 END_TEST

@@ -197,7 +197,7 @@ START_TEST(weights_must_be_those_of_the_config)
         nothing_is_left("new");
     }
     shell_expect(0, "28 tensors", "import right new --dtype bf16");
-    shell_expect(64, "new is there already", "import right new");
+    shell_expect(64, "new exists already:", "import right new");
     shell_leave();
 }
 END_TEST
@@ -230,9 +230,9 @@ START_TEST(shards_must_be_there)
     ck_assert_int_eq(shell_run("cp -r right wrong && rm wrong/model-00002*"), 0);
     shell_expect(66, "model-00002-of-", "import wrong new");
     ck_assert_int_eq(shell_run("rm -r wrong && cp -r right wrong && truncate -s -1 wrong/model-00003*"), 0);
-    shell_expect(65, "the file was cut", "import wrong new");
+    shell_expect(65, "the file was truncated", "import wrong new");
     ck_assert_int_eq(shell_run("sed -i 's/\"model-00001/\"..\\/model-00001/' wrong/model.safetensors.index.json"), 0);
-    shell_expect(65, "something else than a .safetensors file beside it", "import wrong new");
+    shell_expect(65, "must name a .safetensors file in the same folder", "import wrong new");
     nothing_is_left("new");
     shell_leave();
 }
@@ -256,9 +256,9 @@ START_TEST(weights_of_other_names_are_read_or_refused)
           "a: these files are not read: model.gguf, optimizer.pt, pytorch_model.bin" },
         { "cp six/model* one/model.safetensors a", 0, "not read: model-00001-of-00006.safetensors, model-00002-of-" },
         { "cp six/model-0* a && rm a/model-00003*", 65,
-          "a holds 5 of 6 shards, and model-00003-of-00006.safetensors is" },
+          "a contains only 5 of 6 shards, and model-00003-of-00006.safetensors is" },
         { "cp six/model-0* a && rm a/model-00006*", 65,
-          "a holds 5 of 6 shards, and model-00006-of-00006.safetensors is" },
+          "a contains only 5 of 6 shards, and model-00006-of-00006.safetensors is" },
         { "cp six/model-0* a && cp a/model-00001* a/model-00002-of-00006.safetensors", 65, "is in a/model-00001-of-0" },
         { "cp six/model-0* a && cp one/model.safetensors a/model.fp16.safetensors", 78,
           "several sets of weights and no model.safetensors (model-00001-of-00006.safetensors, model.fp16.safetensors)" },
@@ -267,10 +267,10 @@ START_TEST(weights_of_other_names_are_read_or_refused)
           "a/adapter_model.safetensors as a model, because" },
         { "touch a/adapter_model.bin", 78, "give --adapter a" },
         { "touch a/model.safetensors.incomplete", 65,
-          "a/model.safetensors.incomplete is a download or a copy that has not ended, so a has no weights" },
+          "a/model.safetensors.incomplete is an incomplete download or copy, so a has no weights" },
         { "mkdir -p a/.cache/huggingface/download && touch a/.cache/huggingface/download/x.incomplete", 65,
-          "so a has no weights that can be read: do it again; `hf download MODEL --local-dir a` goes on" },
-        { "touch a/.model.safetensors.a8Xz3q", 65, "a/.model.safetensors.a8Xz3q is a download or a copy" },
+          "so a has no weights that can be read: repeat it; `hf download MODEL --local-dir a` continues" },
+        { "touch a/.model.safetensors.a8Xz3q", 65, "a/.model.safetensors.a8Xz3q is an incomplete download or copy," },
         { "cp one/model.safetensors a/._model.safetensors", 78, "a/._model.safetensors: weights are read from model." },
         { "cp six/model-0* a && for f in six/model-0*; do cp pointer a/._${f#six/}; done", 0,
           "not read: ._model-00001-of-00006.safetensors" },
@@ -289,8 +289,7 @@ START_TEST(weights_of_other_names_are_read_or_refused)
         { "touch a/optimizer.pt a/rng_state_0.pth", 66, "optimizer.pt in it is the state of a training: name the" },
         { "cp one/model.safetensors a/model.safetensors.bak", 78, "a/model.safetensors.bak: weights are read from" },
         { "touch a/model.onnx", 78, "a/model.onnx: weights are read from model.safetensors" },
-        { "cp pointer a/model.safetensors", 65,
-          "a pointer of Git LFS, and not the file itself; fetch the file: git lfs" },
+        { "cp pointer a/model.safetensors", 65, "a pointer file of Git LFS, not the data; fetch the data: git lfs" },
         { "mkfifo a/model.safetensors", 65, "a/model.safetensors: not a regular file" },
         { "cp one/model.safetensors a && rm a/config.json && mkfifo a/config.json", 65,
           "a/config.json: not a regular" },

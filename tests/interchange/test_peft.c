@@ -182,7 +182,7 @@ START_TEST(another_base_is_refused)
     free(bytes);
     engine = run_open(&spec, NULL);
     ck_assert_int_eq(cs_load_checkpoint(engine, "saved", NULL, NULL, NULL), CS_BAD_CONFIG);
-    ck_assert_msg(strstr(cs_error(), "the weights in base are not those"), "%s", cs_error());
+    ck_assert_msg(strstr(cs_error(), "the weights in base are not the base model"), "%s", cs_error());
     cs_load_options parameters = { .module_only = true };
     CS_MUST(cs_load_checkpoint(engine, "saved", NULL, &parameters, NULL));
     cs_destroy(engine);
@@ -235,15 +235,15 @@ START_TEST(other_adapters_are_refused_by_name)
     refuse("use_dora", "true", "lora_magnitude_vector is missing");
     refuse("bias", "\"all\"", "bias is missing");
     refuse("bias", "\"some\"",
-           "adapter_config.json: \"bias\" is \"some\": \"none\", \"all\" and \"lora_only\" are known");
+           "adapter_config.json: \"bias\" is \"some\": possible are \"none\", \"all\" and \"lora_only\"");
     refuse("use_qalora", "true", "use_qalora");
     refuse("peft_type", "\"IA3\"", "peft_type");
     refuse("modules_to_save", "[\"lm_head\"]", "modules_to_save");
     refuse("rank_pattern", "{\"c_attn\": 2}", "rank_pattern");
     refuse("target_modules", "\".*c_attn\"", "regular expression");
-    refuse("target_modules", "[\"c_attn\"]", "is of no layer");
+    refuse("target_modules", "[\"c_attn\"]", "does not belong to a layer");
     refuse("target_modules", "[\"c_attn\", \"c_proj\"]", "missing");
-    refuse("r", "4", "another shape");
+    refuse("r", "4", "the shape of tensor");
     refuse("r", "0", "at least 1");
     cs_config *config;
     CS_MUST(cs_reopen(&config, "saved", NULL));

@@ -148,8 +148,9 @@ START_TEST(what_does_not_fit_is_refused)
         const char *change, *words;
         int code;
     } rows[] = {
-        { "sed -i 's/\"version\": 1/\"version\": 2/' state/state.json", "is of version 2", 78 },
-        { "sed -i 's/\"world_size\": 2/\"world_size\": 0/' state/state.json", "no such world size", 65 },
+        { "sed -i 's/\"version\": 1/\"version\": 2/' state/state.json", "has format version 2", 78 },
+        { "sed -i 's/\"world_size\": 2/\"world_size\": 0/' state/state.json",
+          "the world size or the stage is impossible", 65 },
         { "sed -i '/\"samples\"/d' state/state.json", "samples", 65 },
         { "sed -i 's/\"samples\"/\"more\": 1, \"samples\"/' state/state.json", "state.json", 65 },
         { "sed -i 's/\"exp_avg_sq\"/\"..\\/x\"/' state/state.json", "\"slots\" is a list", 65 },
@@ -157,14 +158,14 @@ START_TEST(what_does_not_fit_is_refused)
           78 },
         { "sed -i 's/\"optimizer\": \"AdamW\"/\"optimizer\": \"Lamb\"/' state/state.json", "trained with Lamb", 78 },
         { "sed -i 's/\"torch_adam\": true/\"adam_w_mode\": false/; s/\"AdamW\"/\"Adam\"/' ds_config.json",
-          "asks for the optimizer Adam, and", 78 },
+          "names the optimizer Adam, but", 78 },
         { "sed -i 's/\"n_layer\": 1/\"n_layer\": 2/' ds_config.json", "12 missing (transformer.h.1.ln_1.weight", 65 },
         { "sed -i 's/\"train_batch_size\": 8/\"train_batch_size\": 7/' ds_config.json", "train_batch_size", 78 },
-        { "sed -i 's/\"model\":/\"_model\":/' ds_config.json", "no cspeed.model", 78 },
+        { "sed -i 's/\"model\":/\"_model\":/' ds_config.json", "the key cspeed.model is missing", 78 },
         { "rm -r state/exp_avg", "state/exp_avg", 66 },
         { "LC_ALL=C sed -i 's/transformer.ln_f.bias/transformer.ln_g.bias/' state/exp_avg_sq/model.safetensors",
           "state/exp_avg_sq", 65 },
-        { "truncate -s -4 state/weights/model.safetensors", "the file was cut", 65 },
+        { "truncate -s -4 state/weights/model.safetensors", "the file was truncated", 65 },
         { "truncate -s -4 state/weights/model.safetensors && printf '\\377\\377\\377\\377' >> "
           "state/weights/model.safetensors",
           "NaN", 1 },
@@ -179,8 +180,8 @@ START_TEST(what_does_not_fit_is_refused)
     enter();
     shell_expect(64, "--config FILE names the configuration", "import state run");
     shell_expect(64, "holds no state.json", "import state/weights run --config ds_config.json");
-    shell_expect(64, "--dtype and --max_shard are for weights", IMPORT " --dtype bf16");
-    shell_expect(64, "--dtype and --max_shard are for weights", IMPORT " --max_shard 1GB");
+    shell_expect(64, "--dtype and --max_shard have no effect on", IMPORT " --dtype bf16");
+    shell_expect(64, "--dtype and --max_shard have no effect on", IMPORT " --max_shard 1GB");
     shell_leave();
 }
 END_TEST

@@ -30,7 +30,7 @@ START_TEST(a_cut_link)
         jobs_finish(&here);
         jobs_check_code(&here, 75);
         jobs_check_has(here.err, "node 1 (");
-        jobs_check_has(here.err, "was lost: nothing was heard of it for 3 s (--dead_after)");
+        jobs_check_has(here.err, "was lost: no message came from it for 3 s (--dead_after)");
         jobs_check_gone();
         cluster_mend(1);
         jobs_end(&here);

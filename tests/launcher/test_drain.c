@@ -61,7 +61,7 @@ START_TEST(a_signal_to_the_launcher_saves_first)
         jobs_finish(&here);
         jobs_check_code(&here, rows[i].code);
         jobs_check_has(here.out, "a signal asks for a checkpoint");
-        jobs_check_has(here.err, "the same command goes on from the checkpoint of step ");
+        jobs_check_has(here.err, "the same command continues from the checkpoint of step ");
         check_nothing_is_lost("run");
         jobs_end(&here);
     }

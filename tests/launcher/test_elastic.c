@@ -254,7 +254,7 @@ START_TEST(a_missing_node_is_named)
     RUN(here, "--no_ssh", "--hosts=a:1,b:1", "--node_rank=0", "--master_addr=127.0.0.1", port, "--max_restarts=1",
         "--rdzv_timeout=0.5", "--restart_delay=0.1", "/bin/true");
     jobs_check_code(&here, 75);
-    ck_assert_int_eq(shell_count_of(here.err, "did not come within"), 2);
+    ck_assert_int_eq(shell_count_of(here.err, "did not join within"), 2);
     jobs_end(&here);
 }
 END_TEST

@@ -56,12 +56,13 @@ static const struct {
     { "A-B=2", NULL, "f:1:2: A is not followed by '='" },
     { "A B=2", NULL, "f:1:3: A is not followed by '='" },
     { "=2", NULL, "f:1:1: a line is NAME=value" },
-    { "A='never", NULL, "f:1:3: this quote is never closed" },
-    { "B=1\n  A=\"never\nhere\n", NULL, "f:2:5: this quote is never closed" },
+    { "A='never", NULL, "f:1:3: the closing quote is missing" },
+    { "B=1\n  A=\"never\nhere\n", NULL, "f:2:5: the closing quote is missing" },
     { "A='x'y", NULL, "f:1:6: only a comment may follow the closing quote" },
     { "A=\"x\nz\" y", NULL, "f:2:4: only a comment may follow" },
     { "1\nA=1\n2\n", NULL,
-      "f:1:1: a line is NAME=value; a name is letters, digits and _, no digit first\nf:3:1: a line" },
+      "f:1:1: a line is NAME=value; a name consists of letters, digits and _ and does not begin with a digit\nf:3:1: "
+      "a line" },
 };
 
 static void write_env(const cl_env *env, char *text, size_t size)
@@ -293,7 +294,7 @@ START_TEST(faults_of_all_sources)
     cl_options options = { .env = { { "1A=2", "CS_TEST_NOT_THERE", "=x" }, 3 }, .env_files = { { "job.env" }, 1 } };
     cl_env env;
     ck_assert_int_eq(cl_env_collect(&env, &options), CL_CODE_FILE);
-    static const char *const parts[] = { ".cspeed_env:1:1: ", "job.env:1:3: this quote",
+    static const char *const parts[] = { ".cspeed_env:1:1: ", "job.env:1:3: the closing quote",
                                          "--env: \"1A\" is not the name of a variable",
                                          "--env: CS_TEST_NOT_THERE without a value",
                                          "--env: \"\" is not the name of a variable" };

@@ -67,7 +67,7 @@ START_TEST(a_rank_that_died)
     check_has("\nstderr tail\n  | line one\n  | line two\nfull log        w1:/nowhere/run/attempt_0/3.err");
     check_has("\nalso failed     none\n");
     check_has("\nended by cspeed 3 ranks, 0 of them by SIGKILL, within 0.4 s\n");
-    check_has("\nleft behind     nothing\n");
+    check_has("\nnot ended       nothing\n");
     check_has("\nhint            a fault in native code");
     ck_assert_ptr_nonnull(strstr(last_line(), "cspeed: job ab12cd34 failed: rank 3 (w1, local 1, slot 1, pid 1003) was "
                                               "killed by SIGSEGV; exit code 139 after 00:00:0"));
@@ -107,7 +107,11 @@ START_TEST(causes_and_hints)
         char tail[64];
         const char *says[3];
     } cases[] = {
-        { KILL, 3, 4, "", { "SIGKILL", "want of memory (oom_kill 3 -> 4)", "the host's memory ran out" } },
+        { KILL,
+          3,
+          4,
+          "",
+          { "SIGKILL", "processes because memory ran out (oom_kill 3 -> 4)", "the host's memory ran out" } },
         { KILL, 3, 3, "", { "SIGKILL", "not sent by cspeed\n", "something outside the job killed it" } },
         { KILL, -1, -1, "", { "SIGKILL", "not sent by cspeed\n", "`dmesg`" } },
         /* memory ran out on the host, but the kernel killed other processes */
@@ -129,7 +133,7 @@ START_TEST(causes_and_hints)
         text = cl_failure_text(front);
         for (int j = 0; j < 3; j++)
             check_has(cases[i].says[j]);
-        check_has(*tail ? "  | " : "(rank 0 wrote nothing there)");
+        check_has(*tail ? "  | " : "(rank 0 wrote nothing to stderr)");
         free(text);
     }
 }
@@ -205,7 +209,7 @@ START_TEST(what_needed_force_and_what_is_left)
     job.nodes[1].state = CL_NODE_LOST;
     text = cl_failure_text(front);
     check_has("ended by cspeed 3 ranks, 1 of them by SIGKILL, within 29.9 s\n");
-    check_has("left behind     processes that do not end on w0: 77 78; not known of w1\n");
+    check_has("not ended       processes that do not end on w0: 77 78; unknown for w1\n");
     free(text);
 }
 END_TEST
@@ -222,7 +226,7 @@ START_TEST(many_lost_nodes_are_one_short_line)
     front->nodes = all;
     front->node_total = NODES;
     text = cl_failure_text(front);
-    check_has("left behind     not known of 998 nodes (w2, w3, w4, w5, w6, w7, w8, w9, w10, w11 and 988 more)\n");
+    check_has("not ended       unknown for 998 nodes (w2, w3, w4, w5, w6, w7, w8, w9, w10, w11 and 988 more)\n");
     free(text);
     free(all);
 }
@@ -238,9 +242,9 @@ START_TEST(no_rank_is_to_blame)
         { 75, 1, 0, 0, false, false, true, "node 1 (w1) was lost: the network is cut",
           "failed: node 1 (w1) was lost: the network is cut; exit code 75" },
         { 0, -1, SIGTERM, 0, false, false, false, "", "failed: ended by SIGTERM; exit code 143 after 00:00:0" },
-        { 0, -1, 0, 0, true, false, false, "", "failed: it ran into --timeout; exit code 124" },
+        { 0, -1, 0, 0, true, false, false, "", "failed: the time of --timeout was over; exit code 124" },
         { 0, -1, 0, 0, false, true, false, "",
-          "failed: no rank moved for --stall_timeout, and --stall_action is kill; exit code 125" },
+          "failed: no rank made progress for --stall_timeout, and --stall_action is kill; exit code 125" },
         { 68, -1, 0, 0, false, false, false, "w1: connection refused", "failed: w1: connection refused; exit code 68" },
         { 0, -1, 0, 78, false, false, false, "",
           "exited with code 78 (the configuration is wrong, or asks for what is not supported); exit code 78" },
@@ -292,7 +296,7 @@ START_TEST(the_checkpoint_to_resume_from_is_named)
         text = cl_failure_text(front);
         check_has("cspeed: job ab12cd34 failed: ");
         if (cases[i].words)
-            ck_assert_msg(strncmp(last_line(), "cspeed: the same command goes on from the checkpoint of ", 56) == 0 &&
+            ck_assert_msg(strncmp(last_line(), "cspeed: the same command continues from the checkpoint of ", 56) == 0 &&
                               strstr(last_line(), cases[i].words),
                           "case %zu: %s", i, text);
         else

@@ -186,7 +186,7 @@ START_TEST(environment)
     ck_assert_str_eq(cl_options_origin("master_addr"), "--master_addr");
     setenv("CSPEED_NO_SSH", "perhaps", 1);
     ck_assert_int_eq(read_flags(&o, ""), CL_CODE_USAGE);
-    ck_assert_str_eq(cs_error(), "CSPEED_NO_SSH is 1 or 0, not \"perhaps\"");
+    ck_assert_str_eq(cs_error(), "CSPEED_NO_SSH must be 1 or 0, not \"perhaps\"");
     static const char *const all[] = { "PET_NNODES",         "PET_MASTER_ADDR", "PET_GRACE",       "PET_STANDALONE",
                                        "CSPEED_MASTER_ADDR", "CSPEED_HOSTFILE", "CSPEED_NO_SSH",   "CSPEED_QUIET",
                                        "CSPEED_GRACE",       "CSPEED_JOB_ID",   "CSPEED_ENV_FILE", "CSPEED_ATTEMPT",
@@ -228,7 +228,7 @@ START_TEST(refusals)
         { "--hostfile=", "--hostfile has an empty value" },
         { "--quiet=1", "--quiet takes no value" },
         { "--num_nodes 0", "--num_nodes takes a whole number from 1" },
-        { "--nnodes 4:2", "--nnodes 4:2: MIN:MAX needs MIN not above MAX" },
+        { "--nnodes 4:2", "--nnodes 4:2: in MIN:MAX, MIN must not be greater than MAX" },
         { "--nnodes 2:", "--nnodes takes a whole number" },
         { "--num_gpus 0", "--num_gpus takes a whole number from 1" },
         { "--num_gpus many", "--num_gpus takes a number, gpu, cpu or auto" },
@@ -243,20 +243,20 @@ START_TEST(refusals)
         { "--console some", "--console is all, dedup, first, none, or ranks" },
         { "--color red", "--color is one of" },
         { "--bind core2", "--bind is one of auto|none|core|numa|socket|l3|list:CORES" },
-        { "--bind list:3,1", "--bind takes cores and spans" },
-        { "--bind_core_list 8,2-6", "--bind_core_list takes cores and spans" },
+        { "--bind list:3,1", "--bind takes cores and ranges" },
+        { "--bind_core_list 8,2-6", "--bind_core_list takes cores and ranges" },
         { "--job_id a/b", "--job_id takes at most 63 letters" },
         { "--rdzv_endpoint :5", "--rdzv_endpoint takes HOST, HOST:PORT or [IPv6]:PORT" },
         { "--hostfile a --hosts b", "--hosts and --hostfile both name the hosts" },
         { "--num_nodes 1 -i a", "--num_nodes 1 and -i both select hosts" },
         { "--exclude a --nnodes=2", "--nnodes 2 and --exclude both select hosts" },
-        { "--devices 0,1 -i a", "--devices is about this machine" },
-        { "--devices 2 --num_gpus 1", "--devices is about this machine" },
-        { "--hosts a --devices 2", "--devices is about this machine" },
+        { "--devices 0,1 -i a", "--devices selects slots of this machine" },
+        { "--devices 2 --num_gpus 1", "--devices selects slots of this machine" },
+        { "--hosts a --devices 2", "--devices selects slots of this machine" },
         { "--devices 1.5", "--devices takes a number of devices, a list such as 0,1, or auto; not \"1.5\"" },
         { "--devices 0,,1", "--devices takes a number of devices" },
         { "--backend gloo", "not supported: --backend gloo, because" },
-        { "--standalone --no_ssh", "--standalone is one machine, --no_ssh one of several" },
+        { "--standalone --no_ssh", "--standalone means one machine, but --no_ssh means one of several" },
         { "--heartbeat 20", "--dead_after must be longer" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -422,7 +422,7 @@ START_TEST(programs_name_the_flag_that_was_meant)
         { "train --config c.json --stepps=3", "train: unknown flag --stepps; did you mean --steps?" },
         { "train --config c.json --lenint", "did you mean --lenient?" },
         { "train --confg c.json", "train: unknown flag --confg; did you mean --config?" },
-        { "train --steps=3 --seq-len 2 --world_size=2 --lenient", "there is no --config FILE among the arguments" },
+        { "train --steps=3 --seq-len 2 --world_size=2 --lenient", "--config FILE is missing" },
         { "train --config c.json --num_gpus 2", "--help lists those of train, and launch flags stand before it" },
         { "train --config c.json more", "unknown argument more" },
         { "pack --seq-len 0 x", "pack: --seq-len takes a whole number from 1 to 1000000000, not \"0\"" },
@@ -430,8 +430,8 @@ START_TEST(programs_name_the_flag_that_was_meant)
         /* A flag cannot be abbreviated. */
         { "pack --thr 0 x", "unknown flag --thr; did you mean --threads?" },
         { "pack --threads 0 x", "--threads takes a whole number from 1 to 256" },
-        { "train --config c.json --plan=xml", "--plan=xml: it is --plan, --plan=json or --plan=units" },
-        { "train --config c.json --world_size 2", "--world_size and --local_size are for --plan" },
+        { "train --config c.json --plan=xml", "--plan=xml: possible are --plan, --plan=json and --plan=units" },
+        { "train --config c.json --world_size 2", "--world_size and --local_size need --plan" },
         { "cspeed plan --jsn", "plan: unknown flag --jsn; did you mean --json?" },
         { "cspeed ssh --help-me ls", "ssh: unknown flag --help-me" },
         { "pack --zzzzzzz x", "unknown flag --zzzzzzz; --help lists" },

@@ -132,7 +132,7 @@ START_TEST(before_the_start_the_deadline_is_kept)
     jobs_finish(&here);
     stop_flood(flood);
     jobs_check_code(&here, 75);
-    jobs_check_has(here.err, "node 1 (b) did not come within 2 s");
+    jobs_check_has(here.err, "node 1 (b) did not join within 2 s");
     jobs_end(&here);
 }
 END_TEST

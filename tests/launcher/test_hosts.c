@@ -47,39 +47,39 @@ static const struct {
     { "b slots=1\na slots=1\n", "b:0 a:0", NULL },
 
     { "w0 slots=4, w1 slots=2", NULL,
-      "hf:1:4: slots=4,: a whole number from 1 to 65536 is expected; a host has a line" },
+      "hf:1:4: slots=4,: a whole number from 1 to 65536 is expected; each host has its own line" },
     { "w0 slots=4x", NULL, "hf:1:4: slots=4x: a whole number" },
     { "w0 slots=0", NULL, "hf:1:4: slots=0: a whole number" },
     { "w0 slots=-1", NULL, "hf:1:4: slots=-1: a whole number" },
     { "w0 slots=99999999999999999999", NULL, "a whole number" },
-    { "w[0-3] slots=8", NULL, "hf:1:1: w[0-3]: patterns are for --include" },
+    { "w[0-3] slots=8", NULL, "hf:1:1: w[0-3]: patterns are possible only in --include;" },
     { "w0 slots = 4", NULL, "hf:1:4: \"slots\": only KEY=VALUE, without blanks around '='" },
     { "w0 slots =4", NULL, "hf:1:4: \"slots\": only KEY=VALUE" },
-    { "w0:4", NULL, "hf:1:1: w0:4: slots are written NAME slots=N" },
-    { "w0", NULL, "hf:1:1: w0: how many slots?" },
+    { "w0:4", NULL, "hf:1:1: w0:4: slots are written as NAME slots=N;" },
+    { "w0", NULL, "hf:1:1: w0: the number of slots is missing;" },
     { "slots=4", NULL, "hf:1:1: a line begins with the host's name, not with slots=4" },
     { "this is bad slots=1", NULL, "hf:1:6: \"is\": only KEY=VALUE" },
-    { "missingslots", NULL, "hf:1:1: missingslots: how many slots?" },
+    { "missingslots", NULL, "hf:1:1: missingslots: the number of slots is missing;" },
     { "w0 slots=1\nw1 slots=1\nw0 slots=2", NULL, "hf:3:1: w0 is listed twice" },
     { "w0 slots=1\nW0. slots=1", NULL, "hf:2:1: W0. is listed twice" },
     { "::1 slots=1\n[0:0:0:0:0:0:0:1] slots=1", NULL, "hf:2:1: 0:0:0:0:0:0:0:1 is listed twice" },
     { "", NULL, "hf: names no host" },
     { "# nothing\n\n", NULL, "hf: names no host" },
-    { "w0 slots=1 slot=2", NULL, "hf:1:12: slot= is not known here; the nearest is slots" },
+    { "w0 slots=1 slot=2", NULL, "hf:1:12: slot= is unknown; the nearest is slots" },
     { "w0 slots=1 slots=2", NULL, "hf:1:12: slots= is given twice" },
     { "w0 slots=1 port=70000", NULL, "hf:1:12: port=70000: a whole number from 1 to 65535" },
     { "w0 slots=3 gpus=0-1", NULL, "hf:1:1: w0: slots=3, but gpus= names 2" },
-    { "w0 gpus=1,1", NULL, "hf:1:4: gpus=1,1: numbers and spans" },
-    { "w0 gpus=3-1", NULL, "hf:1:4: gpus=3-1: numbers and spans" },
-    { "w0 gpus=1,", NULL, "hf:1:4: gpus=1,: numbers and spans" },
+    { "w0 gpus=1,1", NULL, "hf:1:4: gpus=1,1: numbers and ranges" },
+    { "w0 gpus=3-1", NULL, "hf:1:4: gpus=3-1: numbers and ranges" },
+    { "w0 gpus=1,", NULL, "hf:1:4: gpus=1,: numbers and ranges" },
     { "w0 slots=4 max_slots=2", NULL, "hf:1:1: w0: max_slots=2 is less than slots=4" },
     { "w0 slots=1 env.1X=2", NULL, "hf:1:12: env.1X: that is not the name of a variable" },
-    { "w0 slots=1 addr=-oProxyCommand", NULL, "addr=-oProxyCommand: that is none" },
+    { "w0 slots=1 addr=-oProxyCommand", NULL, "addr=-oProxyCommand: this is not an address" },
     { "-oProxyCommand=x slots=1", NULL, "hf:1:1: a line begins with the host's name" },
-    { "-x slots=1", NULL, "hf:1:1: \"-x\" is no host name" },
-    { "w0;id slots=1", NULL, "hf:1:1: \"w0;id\" is no host name" },
+    { "-x slots=1", NULL, "hf:1:1: \"-x\" is not a host name" },
+    { "w0;id slots=1", NULL, "hf:1:1: \"w0;id\" is not a host name" },
     { "a@b slots=1 user=c", NULL, "user= is given twice" },
-    { "@b slots=1", NULL, "\"\" is no user name" },
+    { "@b slots=1", NULL, "\"\" is not a user name" },
 };
 
 START_TEST(lines_are_read_or_refused)
@@ -106,11 +106,11 @@ START_TEST(all_faults_in_one_go)
     static const char text[] = "good slots=1\nbad slots=x\n\nworse\ngood slots=2 colour=red port=0\n";
     cl_hosts hosts;
     ck_assert_int_eq(cl_hosts_parse(&hosts, "hf", text, strlen(text)), CL_CODE_FILE);
-    ck_assert_str_eq(cs_error(), "hf:2:5: slots=x: a whole number from 1 to 65536 is expected\n"
-                                 "hf:4:1: worse: how many slots? write worse slots=N\n"
-                                 "hf:5:14: colour= is not known here; known are slots, max_slots, port, user, addr, "
-                                 "gpus, env.NAME\n"
-                                 "hf:5:25: port=0: a whole number from 1 to 65535 is expected");
+    ck_assert_str_eq(cs_error(),
+                     "hf:2:5: slots=x: a whole number from 1 to 65536 is expected\nhf:4:1: worse: "
+                     "the number of slots is missing; write worse slots=N\nhf:5:14: colour= is unknown; possible are "
+                     "slots, max_slots, port, user, addr, gpus and env.NAME\nhf:5:25: port=0: a whole "
+                     "number from 1 to 65535 is expected");
     ck_assert_int_eq(hosts.count, 0);
 }
 END_TEST

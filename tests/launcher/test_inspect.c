@@ -62,7 +62,7 @@ START_TEST(tags_are_listed)
     shell_expect(66, "n?[31mx", "inspect \"$(printf 'n\\033[31mx')\"");
     shell_expect(66, "nowhere", "inspect nowhere");
     ck_assert_int_eq(mkdir("empty", 0777), 0);
-    shell_expect(66, "holds no checkpoint", "inspect empty");
+    shell_expect(66, "contains no checkpoint", "inspect empty");
     shell_expect(64, "name a folder", "inspect");
     shell_expect(64, "unknown flag --bogus; see", "inspect out --bogus");
     shell_expect(64, "unknown argument more", "inspect out more");
@@ -176,7 +176,7 @@ START_TEST(damage_is_named)
     shell_flip(rows[1].file, 3);
     shell_expect(65, "block 0 of tensor", "inspect out --stats conv");
     ck_assert_int_eq(shell_run("rm %s", shard), 0);
-    shell_expect(65, "is missing, and the manifest lists it", "verify out");
+    shell_expect(65, "is missing, though the manifest lists it", "verify out");
     shell_expect(66, "out has no checkpoint \"gone\"", "verify out --tag gone");
     shell_expect(66, "out does", "verify .");
     SHOULD(saved_save("out", "best 1/2", 2));
@@ -212,7 +212,7 @@ START_TEST(verify_and_load_agree)
     static const char *const rows[][3] = {
         { "\"version\": 1", "\"version\": -1", "no format version -1" },
         { "\"engine\": {\n  \"global_step\": 1\n }", "\"engine\": null", "\"engine\" is missing or no object" },
-        { "\"global_step\": 1", "\"global_step\": -5", "\"global_step\" is no whole number" },
+        { "\"global_step\": 1", "\"global_step\": -5", "\"global_step\" is not a whole number" },
         { "\"step\": 1", "\"step\": 9223372036854775807", "\"step\" is missing or wrong" },
         { "\"bytes\": 8,\n  \"crc", "\"bytes\": 9,\n  \"crc",
           "client_state.json has 8 bytes where the manifest says 9" },

@@ -252,7 +252,7 @@ START_TEST(a_command_runs_when_a_job_has_ended)
     } cases[] = {
         { "", "/bin/true", "j 0 ", 0 },
         { "--max_restarts 1 --restart_delay 0", "/bin/sh -c 'exit 1'", "j 1 a failure", 1 },
-        { "--timeout 0.1", "/bin/sleep 1000", "j 124 it ran into --timeout", 124 },
+        { "--timeout 0.1", "/bin/sleep 1000", "j 124 the time of --timeout was over", 124 },
         { "--hosts nosuchhost.invalid", "/bin/true", "j 68 nosuchhost.invalid", 68 },
         { "", "./nosuch", "j 127 ", 127 },
     };
@@ -333,7 +333,7 @@ START_TEST(clean_ends_what_is_left_and_nothing_else)
     pid_t kept = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sleep 1004", agent);
     shell_await("test -e deaf");
     command(0, "clean");
-    snprintf(line, sizeof line, "left behind by job gone_test_jobs: pid %d (sleep)\n", left);
+    snprintf(line, sizeof line, "process of ended job gone_test_jobs: pid %d (sleep)\n", left);
     check_has(line);
     check_has("`cspeed clean --yes` ends them");
     ck_assert_ptr_null(strstr(text, "lives"));
@@ -357,7 +357,7 @@ START_TEST(clean_ends_what_is_left_and_nothing_else)
     kill(job, SIGTERM);
     ck_assert_int_eq(shell_wait(job), 143);
     command(0, "clean");
-    check_has("no process is left behind\n");
+    check_has("no process of an ended job runs\n");
     shell_leave();
 }
 END_TEST
@@ -382,7 +382,7 @@ START_TEST(what_is_not_certain_is_not_left_over)
                                  : shell_start("sleep 1006");
     nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
     command(0, "clean --yes");
-    check_has("no process is left behind\n");
+    check_has("no process of an ended job runs\n");
     for (int i = 0; i <= MARKS; i++) {
         ck_assert_int_eq(waitpid(pids[i], NULL, WNOHANG), 0);
         kill(pids[i], SIGKILL);
@@ -439,7 +439,7 @@ START_TEST(the_next_job_ends_what_is_left)
     shell_await_left(word, 1);
     command(0, "-q --num_gpus 1 /bin/true");
     shell_await_left(word, 0);
-    check_has("job killed and its agent were killed here and had left 1 process: ");
+    check_has("job killed and its agent were killed on this machine and had left 1 process running: ");
     check_has(" (sleep); ended by SIGKILL\n");
     snprintf(kept, sizeof kept, "TEST_KEPT=%d.", getpid());
     ck_assert_int_ge(shell_left(kept), 3);
@@ -491,8 +491,8 @@ START_TEST(a_registry_that_cannot_be_used)
     enter();
     ck_assert_int_eq(shell_run("mkdir -m 0777 cspeed"), 0);
     command(0, "-q --num_gpus 1 /bin/echo it ran");
-    check_has("is not a private folder of this user");
-    check_has("`cspeed ps`, `status` and `stop` do not find it");
+    check_has("does not belong to this user alone");
+    check_has("`cspeed ps`, `status` and `stop` will not find it");
     check_has("it ran\n");
     shell_leave();
 }

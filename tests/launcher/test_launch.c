@@ -128,7 +128,7 @@ START_TEST(a_plan_shows_the_local_rank_argument)
     jobs_begin();
     RUN(nothing, "plan", "launch", "--use_env");
     jobs_check_code(&nothing, 64);
-    jobs_check_has(nothing.err, "no PROGRAM is named behind `launch`");
+    jobs_check_has(nothing.err, "no PROGRAM is given after `launch`");
     jobs_end(&nothing);
 }
 END_TEST
@@ -216,7 +216,7 @@ START_TEST(programs_are_found_or_a_remedy_is_named)
         { "./plain.py", 126, "`cspeed run python3 ./plain.py`", NULL },
         { "./bin/cs-test-tool", 0, "from path", NULL },
         { "HF_TOKEN=hush", 127, "HF_TOKEN=(secret): there is no such program; `cspeed --env ", NULL },
-        { "nosuchtool", 127, "for a file, write ./nosuchtool", NULL },
+        { "nosuchtool", 127, "for a program in this folder, write ./nosuchtool", NULL },
         { "trian", 127, "trian: cspeed has no such command or program, and there is none in PATH; did you mean train?",
           NULL },
         { "inspct", 127, "did you mean inspect?", NULL },

@@ -94,7 +94,7 @@ START_TEST(a_failure_is_described)
     jobs_check_has(here.err, "rank 1: step 7\n");
     jobs_check_has(here.err, "rank 0: step 7, waiting in reduce_scatter\n");
     jobs_check_has(here.err, "logs/attempt_0/1.err");
-    jobs_check_has(here.err, "left behind     nothing");
+    jobs_check_has(here.err, "not ended       nothing");
     jobs_end(&here);
     jobs_begin();
     RUN(tail, TWO, SHELL, "test $RANK = 1 && { seq 1 50 >&2; exit 9; }; sleep 1000");
@@ -186,7 +186,7 @@ START_TEST(a_dead_rank_leaves_no_process)
         "(setsid sh -c 'trap \"\" TERM; touch child.'$RANK'; sleep 1000; sleep 1000' &)\n"
         "while ! test -e child.1; do :; done; test $RANK = 1 && kill -9 $$; sleep 1000");
     jobs_check_code(&here, 137);
-    jobs_check_has(here.err, "left behind     nothing");
+    jobs_check_has(here.err, "not ended       nothing");
     jobs_end(&here);
 }
 END_TEST

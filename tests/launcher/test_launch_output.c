@@ -179,7 +179,7 @@ START_TEST(a_job_ends_although_its_output_is_not_read)
     close(pipes[0]);
     jobs_finish(&here);
     jobs_check_code(&here, 0);
-    jobs_check_has(text, "dropped here while nothing was read");
+    jobs_check_has(text, "not shown here, because the output was not read");
     free(text);
     struct stat log;
     ck_assert_int_eq(stat("logs/attempt_0/0.out", &log), 0);

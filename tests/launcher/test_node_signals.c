@@ -239,7 +239,7 @@ START_TEST(a_signal_that_comes_again_ends_the_node_at_once)
         reach("running", ends[i]);
         touch("hold");
         insist(&nodes[1], ends[i]);
-        finish(&nodes[1], 128 + ends[i], " came again: this node ends at once");
+        finish(&nodes[1], 128 + ends[i], " was received again: the ranks of this node are killed now");
         unlink("hold");
         end_while_it_waits();
         leave();

@@ -61,7 +61,7 @@ START_TEST(a_carrier_that_crashes_is_named)
     kill(jobs_child_of(here.pid), SIGABRT);
     jobs_finish(&here);
     jobs_check_code(&here, 128 + SIGABRT);
-    jobs_check_has(here.err, "was lost: the process on this machine that carried its connection (pid ");
+    jobs_check_has(here.err, "was lost: the process on this machine that held its SSH connection (pid ");
     jobs_check_has(here.err, "was killed by SIGABRT");
     leave(&here);
 }
@@ -168,8 +168,8 @@ START_TEST(a_node_with_another_number_of_ranks_is_refused)
     jobs_finish(&first);
     jobs_check_code(&first, 76);
     jobs_check_code(&second, 76);
-    jobs_check_has(first.err, "node 1 (b) was started with 1 rank, and the first node expects 2 of it");
-    jobs_check_has(second.err, "node 1 (b) was started with 1 rank, and the first node expects 2 of it");
+    jobs_check_has(first.err, "node 1 (b) was started with 1 rank, but the first node expects 2;");
+    jobs_check_has(second.err, "node 1 (b) was started with 1 rank, but the first node expects 2;");
     free(second.out);
     free(second.err);
     jobs_end(&first);

@@ -202,7 +202,7 @@ START_TEST(only_a_folder_of_our_own)
         ck_assert_int_eq(shell_run("%s", spoilers[i]), 0);
         ck_assert_msg(cl_registry_open(&registry, &plan, ".") == 71, "case %zu", i);
         ck_assert_int_eq(registry.fd, -1);
-        ck_assert_ptr_nonnull(strstr(cs_error(), "not a private folder of this user"));
+        ck_assert_ptr_nonnull(strstr(cs_error(), "does not belong to this user"));
         cl_registry_close(&registry);
         shell_leave();
     }

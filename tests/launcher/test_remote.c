@@ -263,7 +263,7 @@ START_TEST(a_host_says_why_it_fails)
         options.agent_path = "/etc/passwd";
         expect(&host, &options, CL_CODE_NOT_EXECUTABLE, "Linux");
         options.agent_path = "/bin/echo"; /* echo prints "__agent" and ends */
-        expect(&host, &options, CL_CODE_HOST, "ended with 0. It said: __agent");
+        expect(&host, &options, CL_CODE_HOST, "ended with 0. Its message: __agent");
         shell_write("noisy", "#!/bin/sh\nyes noise | head -c 200000\n");
         chmod("noisy", 0755);
         char path[4200], folder[4096];
@@ -289,7 +289,7 @@ START_TEST(no_key_is_accepted)
         cl_host host = host_of(cluster_host(0));
         shell_run("ssh-keygen -q -t ed25519 -N secret -f other && mv home/.ssh/id_ed25519 kept && cp other "
                   "home/.ssh/id_ed25519");
-        expect(&host, &options, CL_CODE_HOST, "the server takes: publickey; tried: no ssh agent");
+        expect(&host, &options, CL_CODE_HOST, "the server accepts: publickey; tried: no ssh agent");
         shell_run("rm home/.ssh/id_ed25519*");
         expect(&host, &options, CL_CODE_HOST, "no key was accepted");
         options.ssh_key = "kept";
@@ -376,8 +376,8 @@ START_TEST(known_hosts_may_stand_anywhere)
     static const struct {
         const char *line, *said, *made; /* `made`: the file that the key is stored in; NULL: it is not stored */
     } rows[] = {
-        { "UserKnownHostsFile none", "not kept, because UserKnownHostsFile is none", NULL },
-        { "UserKnownHostsFile /dev/null", "not kept", NULL },
+        { "UserKnownHostsFile none", "not stored, because UserKnownHostsFile is none", NULL },
+        { "UserKnownHostsFile /dev/null", "not stored,", NULL },
         { "UserKnownHostsFile known_here", "stored in known_here", "known_here" },
         { "UserKnownHostsFile a/known", "stored in a/known", "a/known" },
     };

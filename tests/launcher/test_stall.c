@@ -13,7 +13,7 @@ enum { NONE = CE_BEAT_NONE, SUM = CE_BEAT_ALL_REDUCE, GATHER = CE_BEAT_ALL_GATHE
 
 static fake job;
 
-/* Where a rank is. `collective` is the collective in which the rank waits, or NONE if it waits in no collective. SILENT
+/* Where a rank is. `collective` is the collective in which the rank waits, or NONE if it waits outside of collectives. SILENT
  * means that no progress record of the rank has arrived, and ENDED that the rank has ended with code 0. */
 typedef struct {
     int64_t step;
@@ -43,21 +43,21 @@ START_TEST(the_odd_one_out)
         { { { 0, SILENT }, { 0, SILENT }, { 0, SILENT }, { 0, SILENT } }, -1, "all are at the same position" },
         { { { 5, SUM }, { 5, SUM }, { 5, NONE }, { 5, SUM } },
           2,
-          "at step 5 and in no collective, while 3 others wait\n" },
+          "at step 5, outside of collectives, while 3 others wait\n" },
         { { { 5, NONE }, { 5, SUM }, { 5, SUM }, { 5, SUM } },
           0,
-          "at step 5 and in no collective, while 3 others wait\n" },
-        { { { 6, NONE }, { 6, SUM }, { 5, NONE }, { 6, SUM } }, 2, "at step 5 and in no collective" },
+          "at step 5, outside of collectives, while 3 others wait\n" },
+        { { { 6, NONE }, { 6, SUM }, { 5, NONE }, { 6, SUM } }, 2, "at step 5, outside of collectives" },
         { { { 5, SUM }, { 5, GATHER }, { 5, SUM }, { 5, SUM } },
           1,
           "waits in all_gather of step 5, while 3 others wait elsewhere" },
         { { { 5, SUM }, { 5, SUM }, { 5, SUM }, { 4, SUM } }, 3, "waits in all_reduce of step 4" },
         { { { 5, SUM }, { 5, SUM }, { 5, SUM }, { 6, SUM } }, 3, "waits in all_reduce of step 6" },
         { { { 5, SUM }, { 5, SUM }, { 4, SUM }, { 4, SUM } }, 2, "waits in all_reduce of step 4" },
-        { { { 5, NONE }, { 5, NONE }, { 5, NONE }, { 4, NONE } }, 3, "at step 4 and in no collective\n" },
+        { { { 5, NONE }, { 5, NONE }, { 5, NONE }, { 4, NONE } }, 3, "at step 4, outside of collectives\n" },
         { { { 0, SUM }, { 0, SILENT }, { 0, SUM }, { 0, SUM } }, 1, "has reported no step yet, while 3 others wait\n" },
         { { { 5, SUM }, { 0, ENDED }, { 5, SUM }, { 5, SUM } }, 1, "it has ended, while 3 others wait\n" },
-        { { { 5, SUM }, { 5, NONE }, { 5, NONE }, { 5, NONE } }, 1, "in no collective, while 1 other waits\n" },
+        { { { 5, SUM }, { 5, NONE }, { 5, NONE }, { 5, NONE } }, 1, "outside of collectives, while 1 other waits\n" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cl_front *front = place(cases[i].ranks);
@@ -104,11 +104,9 @@ START_TEST(the_report_lists_every_rank)
     fake_beat(front, 2, 6, NONE, 4 * SECOND, 10 * SECOND);
     fake_beat(front, 3, 7, SUM, SECOND, 10 * SECOND);
     char *text = cl_stall_text(front, 70 * SECOND);
-    ck_assert_str_eq(text, "cspeed: no rank of job ab12cd34 has moved for 61 s\n"
-                           "  ranks 0-1,3: step 7, waiting in all_reduce (63 s)\n"
-                           "  rank 2: step 6 (64 s)\n"
-                           "  rank 2 (w1, local 0, slot 0, pid 1002) holds up the others: it is at step 6 and in no "
-                           "collective, while 3 others wait\n");
+    ck_assert_str_eq(text, "cspeed: no rank of job ab12cd34 has made progress for 61 s\n  ranks 0-1,3: step 7, "
+                           "waiting in all_reduce (63 s)\n  rank 2: step 6 (64 s)\n  rank 2 (w1, local 0, slot 0, pid "
+                           "1002) blocks the others: it is at step 6, outside of collectives, while 3 others wait\n");
     free(text);
 }
 END_TEST

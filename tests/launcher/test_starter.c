@@ -198,7 +198,7 @@ static const struct {
 } refusals[] = {
     { "--launcher slurm --hosts a:1,b:1 --master_addr 127.0.0.1 /bin/true", 64,
       "this is not inside a Slurm allocation" },
-    { "--launcher slurm /bin/true", 64, "within `salloc` or `sbatch`" },
+    { "--launcher slurm /bin/true", 64, "in `salloc` or `sbatch`," },
     { "--launcher slurm plan /bin/true", 64, "this is not inside a Slurm allocation" },
     { "--launcher openmpi --ssh_port 9 --hosts a:1,b:1 --master_addr 127.0.0.1 /bin/true", 64,
       "not supported: --ssh_port" },

@@ -218,7 +218,7 @@ START_TEST(other_keys_are_named)
           false,
           "rope_scaling: no part of this model reads these keys, and they have no effect: mrope_section, finetuned\n" },
         { "{\"model_type\": \"llama\", " LLAMA ", \"rope_parameters\": {\"partial_rotary_factor\": 0.5}}", false,
-          "partial_rotary_factor has no effect: whole heads are turned, as in transformers" },
+          "partial_rotary_factor has no effect: whole heads are rotated, as in transformers" },
         { "{\"model_type\": \"llama\", " LLAMA ", \"quantization_config\": {\"bits\": 4}, \"logit_scale\": 2, "
           "\"hidden_sise\": 3}",
           true, "the model may compute something else: quantization_config, logit_scale, hidden_sise\n" },
@@ -227,13 +227,13 @@ START_TEST(other_keys_are_named)
           false, "rope_scaling counts and rope_parameters does not" },
         { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"rope_type\": \"dynamic\", "
           "\"factor\": 2}}",
-          false, "rope_type counts and type does not" },
+          false, "rope_type is used and type is ignored," },
         { "{\"model_type\": \"gemma3_text\", " LLAMA ", \"layer_types\": [\"full_attention\"], \"rope_scaling\": "
           "{\"rope_type\": \"linear\", \"factor\": 8}, \"rope_parameters\": {\"full_attention\": {\"rope_type\": "
           "\"default\", \"rope_theta\": 77}}}",
           false, "rope_scaling overrides the same keys of rope_parameters.full_attention" },
         { "{" GPT2 ", \"n_head\": 4, \"hidden_size\": 24}", false, "" },
-        { "{" GPT2 ", \"n_head\": 4, \"hidden_size\": 28}", false, "hidden_size 28 counts and n_embd 24 does not" },
+        { "{" GPT2 ", \"n_head\": 4, \"hidden_size\": 28}", false, "hidden_size 28 is used and n_embd 24 is ignored" },
     };
     shell_enter();
     int saved = dup(STDERR_FILENO);

@@ -127,7 +127,7 @@ def samples(row):
     until = [render(row, i + 1) for i in places]
     lost = [i + 1 for i, prompt, text in zip(places, asked, until) if not text.startswith(prompt)]
     if lost:
-        return {"row": row, **dict.fromkeys(("auto", "all", "last"), f"!learning message {lost[0]} by this template")}
+        return {"row": row, **dict.fromkeys(("auto", "all", "last"), f"!to train on message {lost[0]} with this template")}
     spans = [(len(prompt), len(text.rstrip())) for prompt, text in zip(asked, until)]
     spans = [(a - len(text[:a]) + len(text[:a].rstrip(" ")), b) for (a, b), text in zip(spans, until)]
     each = [show(text, [span]) for text, span in zip(until, spans)]

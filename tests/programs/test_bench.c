@@ -61,7 +61,7 @@ START_TEST(one_rank_is_told_to_start_two)
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         ck_assert_int_eq(shell_run("'" CS_BIN "/bench' %s 2>&1", forms[i]), 64);
         char *text = shell_read("out.txt", NULL);
-        must_have(text, "start at least two: cspeed --num_gpus 2 bench comm");
+        must_have(text, "at least two ranks are needed to measure communication: cspeed --num_gpus 2 bench comm");
         free(text);
     }
     char *text = said(0, "--help");
@@ -77,12 +77,12 @@ START_TEST(mistakes_are_named)
         const char *words, *says;
         int code;
     } wrong[] = {
-        { "", "say what to measure", 64 },
-        { "modem", "say what to measure: comm, not modem", 64 },
+        { "", "name what to measure:", 64 },
+        { "modem", "name what to measure: comm, not modem", 64 },
         { "comm --collectives all_reduce,ring", "no collective \"ring\"", 64 },
         { "comm --plot a.svg", "--plot", 64 },
         { "comm --max_bytes 512", "--max_bytes must be at least", 64 },
-        { "comm --comm pigeon", "not \"pigeon\"", 78 },
+        { "comm --comm pigeon", "\"pigeon\" is unknown", 78 },
     };
     shell_enter();
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -81,7 +81,7 @@ START_TEST(resumes_with_equal_losses)
     ck_assert(training_says("log-probabilities of 24 pairs by the reference model: computed"));
     training_run(2, "--output parts --steps 6");
     training_run(2, "--output parts");
-    ck_assert(training_says("log-probabilities of 24 pairs by the reference model: in parts.tokens/reference-"));
+    ck_assert(training_says("log-probabilities of 24 pairs by the reference model: read from parts.tokens/reference-"));
     ck_assert_int_eq(shell_run("grep -o '\"loss.*\"lr\\|\"rewards.*' whole/metrics.jsonl > a; "
                                "grep -o '\"loss.*\"lr\\|\"rewards.*' parts/metrics.jsonl > b; cmp a b"),
                      0);
@@ -190,7 +190,7 @@ START_TEST(what_is_not_supported_is_named)
     refuses("", 65, "the rejected answer has no token");
     shell_write("pairs.jsonl", "{\"chosen\": [{\"role\": \"user\", \"content\": \"a\"}], \"rejected\": "
                                "[{\"role\": \"user\", \"content\": \"b\"}]}\n");
-    refuses("", 78, "cspeed.data.template names one");
+    refuses("", 78, "set cspeed.data.template to a template");
     shell_leave();
 }
 END_TEST

@@ -258,7 +258,7 @@ START_TEST(a_damaged_configuration_is_not_believed)
     refused(65, "out --tag global_step2", "out/global_step2/ds_config.json has CRC32C ");
     ck_assert_int_eq(shell_run("%s/eval out --tag global_step1", CS_BIN), 0);
     ck_assert_int_eq(unlink("out/global_step2/ds_config.json"), 0);
-    refused(65, "out", "out/global_step2/ds_config.json is missing, and the manifest lists it");
+    refused(65, "out", "out/global_step2/ds_config.json is missing, though the manifest lists it");
     /* this checkpoint is damaged: the newest complete one is used instead */
     shell_flip("out/global_step2/manifest.json", 100);
     ck_assert_int_eq(shell_run("%s/eval out", CS_BIN), 0);

@@ -121,16 +121,16 @@ START_TEST(pairs_texts_and_tokens_need_no_template)
     expect_tokens("a.jsonl", "|a.b.cd|ef|g.hi.");
     shell_write("b.jsonl", "{\"text\": \"ef\"}\n{\"input_ids\": [1, 256]}\n");
     shell_ended(65, shell_run(PACK " --valid 0 --output packed b.jsonl"),
-                "b.jsonl, line 2: \"input_ids\" has the token 256, and the tokenizer has 256");
+                "b.jsonl, line 2: \"input_ids\" has the token 256, but the tokenizer has only 256");
     shell_write("b.jsonl", "{\"input_ids\": [1, 2, 3], \"labels\": [2, 3, -100]}\n");
     shell_ended(65, shell_run(PACK " --valid 0 --output packed b.jsonl"),
                 "b.jsonl, line 1: \"labels\" has 2 at 0, where \"input_ids\" has 1");
     shell_write("c.json", "[{\"text\": \"ef\"},\n\n {\"texts\": 1}]");
     shell_ended(65, shell_run(PACK " --valid 0 --output packed c.json"), "c.json, line 3: there is no key \"text\"");
     shell_write("c.json", "[{\"text\": \"ef\"},\n {\"text\": \"]\\\"}, {\"}");
-    shell_ended(65, shell_run(PACK " --valid 0 --output packed c.json"), "c.json: cut short: it is a list");
+    shell_ended(65, shell_run(PACK " --valid 0 --output packed c.json"), "c.json: truncated: it is a list");
     shell_write("c.json", "[{\"text\": \"ef\"}] {}");
-    shell_ended(65, shell_run(PACK " --valid 0 --output packed c.json"), "c.json: there is more behind the list");
+    shell_ended(65, shell_run(PACK " --valid 0 --output packed c.json"), "c.json: there is more text after the list");
     shell_write("c.json", " [ {\"text\": \"]\\\"}, {\\\\\"} , {\"text\": \"x\"}]\n");
     expect_tokens("c.json", "|]\"}, {\\|x");
     shell_ended(64, shell_run(PACK " --column prompt c.json"), "--column: KEY=NAME is needed");
@@ -151,7 +151,7 @@ START_TEST(compressed_texts_are_read)
     ck_assert_int_eq(shell_run("diff -r -x '*.places' plain packed"), 0);
     ck_assert_int_eq(shell_run("head -c 60 b.jsonl.gz > cut.jsonl.gz"), 0);
     shell_ended(65, shell_run(PACK " --template plain --output none cut.jsonl.gz"),
-                "cut.jsonl.gz: cut short: it ends at byte 60, within its compressed text");
+                "cut.jsonl.gz: truncated: it ends at byte 60, in the middle of its compressed text");
     ck_assert_int_ne(access("none", F_OK), 0);
     shell_leave();
 }
@@ -210,8 +210,7 @@ START_TEST(saved_folders_are_read)
     shell_write("saved/train/dataset_info.json", "{}");
     shell_write("saved/train/cache-1.arrow", "an index that map() left");
     shell_ended(65, shell_run(PACK " saved"),
-                "saved: a DatasetDict of several splits; name the one to read: saved/train, "
-                "saved/test");
+                "saved: a data set with several splits; give the path of one of them: saved/train, saved/test");
     shell_ended(66, shell_run(PACK " saved/train"),
                 "saved/train/data-00000-of-00001.arrow: no such file; state.json lists it");
     ck_assert_int_eq(shell_run("cp '" TABLES "stream.arrow' saved/train/data-00000-of-00001.arrow"), 0);
@@ -229,7 +228,7 @@ START_TEST(saved_folders_are_read)
 
     ck_assert_int_eq(mkdir("hub", 0777), 0);
     ck_assert_int_eq(shell_run("touch hub/train-00000-of-00001.parquet hub/test-00000-of-00001.parquet"), 0);
-    shell_ended(65, shell_run(PACK " hub"), "hub: files of several splits, ");
+    shell_ended(65, shell_run(PACK " hub"), "hub: it has files of several splits, ");
     shell_leave();
 }
 END_TEST
@@ -241,9 +240,9 @@ START_TEST(a_folder_with_several_splits_is_refused)
     static const struct {
         const char *files, *words; /* NULL: the folder is read */
     } folders[] = {
-        { "test_sft-00000-of-00001-f7df.jsonl train_sft-00000-of-00001-a3ec.jsonl", "those to read: f/test_sft-*" },
-        { "my-test-00000-of-00001.jsonl my-train-00000-of-00001.jsonl", "those to read: f/my-test-*" },
-        { "test.jsonl train.jsonl", "those to read: f/test.*" },
+        { "test_sft-00000-of-00001-f7df.jsonl train_sft-00000-of-00001-a3ec.jsonl", "those of one with f/test_sft-*" },
+        { "my-test-00000-of-00001.jsonl my-train-00000-of-00001.jsonl", "those of one with f/my-test-*" },
+        { "test.jsonl train.jsonl", "those of one with f/test.*" },
         { "train-00000-of-00002-a.jsonl train-00001-of-00002-b.jsonl train.txt", NULL },
         { "training.jsonl test-of-strength.jsonl valid.jsonl", NULL },
     };

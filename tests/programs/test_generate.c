@@ -184,10 +184,10 @@ START_TEST(a_prompt_is_continued)
     free(fits);
     shell_write("typed.txt", "lmn\n");
     expect("out --max_tokens 4 --temperature 0 --set cspeed.threads=1 <typed.txt", "opqr");
-    refuse("out <text.txt", 65, "prompt 1 has 2000 tokens, and the model reads at most 48");
-    refuse("", 64, "is needed");
-    refuse("out --prompt a --prompts b", 64, "one of the two");
-    refuse("out --prompt a --output b", 64, "--output is for --prompts");
+    refuse("out <text.txt", 65, "prompt 1 has 2000 tokens, but the model reads at most 48");
+    refuse("", 64, "SOURCE is missing");
+    refuse("out --prompt a --prompts b", 64, "cannot be given together");
+    refuse("out --prompt a --output b", 64, "--output needs --prompts;");
     refuse("out --top_p 2 --prompt a", 64, "--top_p takes a number from 0 to 1, not \"2\"");
     refuse("out --bottom_k 2", 64, "unknown flag --bottom_k");
     refuse("out --prompt", 64, "--prompt needs a value");
@@ -202,7 +202,7 @@ START_TEST(a_prompt_is_continued)
                 "{\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}");
     refuse(
         "out --tokenizer more.json --prompt 'a<end>'", 65,
-        "prompt 1 has token 300: the tokenizer has 301 tokens with its added ones, and vocab_size of the model is 256");
+        "prompt 1 has token 300: the tokenizer has 301 tokens with its added ones, but vocab_size of the model is 256");
     shell_leave();
 }
 END_TEST
@@ -217,8 +217,11 @@ START_TEST(a_text_goes_on_beyond_the_positions)
         wanted[i] = (char)('a' + (i + 40) % 26);
     expect("out --prompt \"$(head -c 40 text.txt)\" --max_tokens 99 --temperature 0", wanted);
     char *said = shell_read("err.txt", NULL);
-    ck_assert_msg(strstr(said, "reads at most 48 tokens: from there on it had the last 24 to 48 of the text"), "%s",
-                  said);
+    ck_assert_msg(
+        strstr(said,
+               "reads at most 48 tokens: after that, each token was computed from the last 24 to 48 tokens of the "
+               "text"),
+        "%s", said);
     free(said);
     for (int i = 0; i < 41; i++)
         prompt[i] = (char)(i < 40 ? 'a' + i % 26 : '\0');
@@ -244,7 +247,7 @@ START_TEST(the_sample_of_train_is_generated_text)
                                CS_BIN, near_device()),
                      0);
     char *out = shell_read("out.txt", NULL), *sample = strstr(out, "a sample:\n");
-    char *end = sample ? strstr(sample, "\n\nthe run is in ") : NULL;
+    char *end = sample ? strstr(sample, "\n\nthe training is in ") : NULL;
     ck_assert_msg(end != NULL, "%s", out);
     *end = '\0';
     sample += strlen("a sample:\n");
@@ -316,7 +319,7 @@ START_TEST(errors_of_ranks_are_reported)
     static const struct {
         const char *arguments, *words;
     } cases[] = {
-        { "out --prompts long.jsonl", "prompt 2 has 60 tokens, and the model reads at most 48" },
+        { "out --prompts long.jsonl", "prompt 2 has 60 tokens, but the model reads at most 48" },
         { "out </dev/null", "standard input is empty" },
         { "out --prompts - </dev/null", "standard input is empty" },
     };

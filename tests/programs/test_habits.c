@@ -104,7 +104,7 @@ START_TEST(an_empty_list_is_no_validation)
     free(found);
     ck_assert_int_eq(shell_run("mkdir empty && %s/train --config none.json --data empty", CS_BIN), 66);
     must_say(
-        "(also .gz, .zst), .parquet or .arrow, in this folder (a .json is read if it is named itself), and no token shards");
+        "(also .gz, .zst), .parquet or .arrow, in this folder (a .json is read if it is named itself), nor token shards");
     shell_leave();
 }
 END_TEST
@@ -128,7 +128,7 @@ START_TEST(windows_are_cut_to_the_positions_of_a_folder)
     ck_assert(!shell_says("is cut"));
     /* Windows are not cut if the configuration itself describes the model. */
     train(78, "--config config.json --fresh --seq_len 64");
-    must_say("cspeed.data.seq_len 64 is longer than the model's positions: --seq_len 16 is the most");
+    must_say("cspeed.data.seq_len 64 is greater than the number of positions of the model: --seq_len 16 is possible");
     ck_assert_int_eq(shell_run("%s/train --config config.json --model model --seq_len 64 --plan", CS_BIN), 0);
     shell_leave();
 }
@@ -207,7 +207,7 @@ START_TEST(a_budget_that_is_used_up_trains_no_further)
     train(0, "--config config.json --set cspeed.fit_seconds=0.001 --steps 3");
     must_say("saved out/global_step3");
     train(0, "--config config.json --set cspeed.fit_seconds=0.001");
-    must_say("out is finished: 3 of 3 steps are done; --steps N goes on");
+    must_say("out is finished: 3 of 3 steps are done; a greater --steps N continues,");
     train(0, "--config config.json");
     must_say("saved out/global_step4");
     shell_leave();

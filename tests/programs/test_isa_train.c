@@ -58,7 +58,7 @@ START_TEST(ranks_use_the_lowest_set)
     check_has(printed, ", avx2; bf16");
     bool differ = strcmp(highest, "avx2") != 0;
     snprintf(words, sizeof words,
-             "CPU instructions: all ranks use avx2, the lowest set of their CPUs; the highest is %s", highest);
+             "CPU instructions: all ranks use avx2, which every CPU of the job has; the best CPU has %s", highest);
     ck_assert((strstr(printed, words) != NULL) == differ);
     free(printed);
     double both[3], mixed[3];

@@ -165,10 +165,10 @@ START_TEST(a_method_that_a_cpu_lacks_is_not_used)
     ck_assert_int_ne(0, train(narrow_1, "--fresh --set cspeed.products=native"));
     says("not supported: cspeed.products \"native\"");
     training_expect(0, train(narrow_1, "--fresh"));
-    says("products: not native, because the CPU of another rank has no native products of this type");
+    says("matrix products are converted to fp32, because the CPU of another rank has no native products of this type");
     ck_assert(!shell_says("native for"));
     training_expect(0, train("", "--fresh --set cspeed.products=native"));
-    says("bf16 matrices are multiplied as bf16");
+    says("bf16 matrices are multiplied in bf16;");
     training_expect(0, train(no_bf16, "--steps 3"));
     says("the checkpoint was made with methods of products that the CPU of a rank does not have: native for ");
     shell_leave();

@@ -75,7 +75,7 @@ static int refused_of(const pid_t *run)
     }
     char file[16], words[64];
     snprintf(file, sizeof file, "%d.txt", ended);
-    snprintf(words, sizeof words, "is written by another run: process %d on ", (int)run[1 - ended]);
+    snprintf(words, sizeof words, "another training writes the output folder out: process %d on ", (int)run[1 - ended]);
     check_says(file, words);
     ck_assert_int_eq(WEXITSTATUS(status), TAKEN);
     return ended;
@@ -133,7 +133,7 @@ START_TEST(who_is_refused_touches_nothing)
     ck_assert_int_eq(shell_run("find out -printf '%%p %%i %%s %%T@\\n' | sort >before"), 0);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         ck_assert_msg(train("", others[i]) == TAKEN, "train %s was not refused", others[i]);
-        check_says("out.txt", "--force_output takes this one");
+        check_says("out.txt", "--force_output this training takes the folder,");
         check_says("out.txt", words);
     }
     ck_assert_int_eq(shell_run("! ls -d out.[0-9]* 2>/dev/null && find out -printf '%%p %%i %%s %%T@\\n' | sort | "
@@ -175,8 +175,8 @@ static void loses_to(const char *taker, bool ends, const char *words)
 
 START_TEST(a_taken_folder_is_left_alone)
 {
-    loses_to("--force_output " LONG, false, "is no longer this run's: it was taken by process ");
-    loses_to("--force_output --fresh --steps 2", true, "is no longer this run's: .cspeed-owner is gone");
+    loses_to("--force_output " LONG, false, "another training has taken the output folder ");
+    loses_to("--force_output --fresh --steps 2", true, ".cspeed-owner is gone");
 }
 END_TEST
 
@@ -198,11 +198,12 @@ static const struct {
       TAKEN, "process PID on " },
     { ELSEWHERE "s/^job .*/job j/", "CSPEED_JOB_ID=j CSPEED_ATTEMPT=1", 0, NULL },
     { ELSEWHERE "s/^job .*/job j/; s/^attempt .*/attempt 1/", "CSPEED_JOB_ID=j CSPEED_ATTEMPT=1", TAKEN,
-      "on far, of job j, attempt 1. Let it end, or stop it with `cspeed stop j` on the host where it was started;" },
+      "on far, of job j, attempt 1. Wait until it has ended, or stop it with `cspeed stop j` on the host where it "
+      "was started;" },
     { ELSEWHERE "s/^job .*/job i/", "CSPEED_JOB_ID=j CSPEED_ATTEMPT=1", TAKEN, "on far, of job i, attempt 0." },
-    { ELSEWHERE, "", TAKEN, "on far. Let it end, or stop it there;" },
+    { ELSEWHERE, "", TAKEN, "on far. Wait until it has ended, or stop it there;" },
     /* the process is in another container */
-    { "s/^process_space .*/process_space pid:[1]/", "", TAKEN, "is written by another run" },
+    { "s/^process_space .*/process_space pid:[1]/", "", TAKEN, "another training writes the output folder" },
     { "s/^job /jab /", "", 0, NULL },
     { "d", "", 0, NULL },
 };
@@ -272,7 +273,7 @@ START_TEST(another_hosts_run_is_waited_for)
     time_t began = time(NULL);
     ck_assert_int_eq(train("", "--steps 1"), 0);
     ck_assert_int_ge(time(NULL) - began, 50);
-    check_says("out.txt", "on far; whether that run still lives shows within 60 s");
+    check_says("out.txt", "on far; checking for 60 s whether that training is still running");
     run = start("second", LONG);
     shell_await("grep -q 'step ' second.txt");
     ck_assert_int_eq(shell_run("touch before && sleep 15 && test " RECORD " -nt before"), 0);

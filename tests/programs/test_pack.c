@@ -74,10 +74,10 @@ START_TEST(rows_are_not_read_as_text)
     shell_write("a.csv", "text,more\nabc,d\n");
     ck_assert_int_eq(shell_run("%s --valid 0 --output out more", PACK), 0);
     char *said = shell_read("out.txt", NULL);
-    ck_assert_msg(strstr(said, "packed 3 bytes") || strstr(said, "3 tokens to train on"), "%s", said);
+    ck_assert_msg(strstr(said, "packed 3 bytes") || strstr(said, "3 tokens for training"), "%s", said);
     ck_assert_msg(strstr(said, "more: 1 other file is not read: rows.ndjson"), "%s", said);
     free(said);
-    shell_ended(65, shell_run("%s --valid 0 --output out2 more/rows.ndjson", PACK), "name it .jsonl");
+    shell_ended(65, shell_run("%s --valid 0 --output out2 more/rows.ndjson", PACK), "rename it to .jsonl");
     shell_ended(65, shell_run("%s --valid 0 --output out2 a.csv", PACK), "csv.DictReader");
     ck_assert_int_eq(shell_run("%s --valid 0 --field text --output out2 more/rows.ndjson", PACK), 0);
     shell_leave();
@@ -221,7 +221,7 @@ START_TEST(a_killed_pack_leaves_nothing)
     int file = open("out/train-00000.bin.tmp", O_RDWR | O_CREAT, 0666);
     ck_assert(file >= 0 && flock(file, LOCK_EX) == 0);
     shell_ended(1, shell_run("%s --output out --valid 0 text", PACK),
-                "another process writes out/train-00000.bin: wait for its end, or name another folder");
+                "another process writes out/train-00000.bin: wait until it has ended, or name another folder");
     close(file);
     shell_leave();
 }
@@ -434,8 +434,7 @@ START_TEST(bad_lines_are_named_and_left_out)
         said = shell_read("out.txt", NULL);
         ck_assert_msg(strstr(said, "pack: a.jsonl, line 48082: ") || strstr(said, "cspeed: a.jsonl, line 48082: "),
                       "%s", said);
-        ck_assert_msg(strstr(said, "\"skip_bad\" is the number of such lines that may be left out, and is 4 here"),
-                      "%s", said);
+        ck_assert_msg(strstr(said, "\"skip_bad\", the number of such lines that may be left out, is 4"), "%s", said);
         free(said);
         ck_assert_int_ne(shell_run("ls -d out"), 0);
     }
@@ -485,14 +484,14 @@ START_TEST(rows_without_effect_are_counted)
 #define REFUSED "{\"messages\": [" SAYS("user", "") ", " SAYS("assistant", ", \"mask\": 1") "]}\n"
     shell_enter();
     pack_rows(GOOD ASKED UNLEARNT, "", 0,
-              "2 conversations have no answer to train on and are left out, the first is a.jsonl, line 2: a "
+              "2 conversations have no answer to train on and are left out; the first is a.jsonl, line 2: a "
               "conversation without an answer");
     pack_rows(GOOD ASKED UNLEARNT, "", 0, " in 1 document of 1 file");
-    pack_rows(
-        ASKED UNLEARNT, "", 65,
-        "a.jsonl: nothing is left to train on; left out: 2 lines, the first is a.jsonl, line 1: a conversation without an answer: there is nothing to learn from it; the roles here are \"user\"");
+    pack_rows(ASKED UNLEARNT, "", 65,
+              "a.jsonl: nothing is left to train on; left out: 2 lines, the first is a.jsonl, line 1: a conversation "
+              "without an answer, so no token of it counts in the loss; the roles here are \"user\"");
     pack_rows(GOOD "{\"messages\": [], \"prompt\": [" SAYS("user", "") "], \"completion\": [" SAYS("user", "") "]}\n",
-              "--skip_bad 1", 0, "left out: a.jsonl, line 2: no list \"messages\"");
+              "--skip_bad 1", 0, "left out: a.jsonl, line 2: the list \"messages\"");
     pack_rows(GOOD GOOD ASKED, "", 0,
               "columns not read: \"id\" (2 rows); read: \"weight\" (2 rows), \"messages\" (2 rows)");
     pack_rows(REFUSED GOOD "{}\n", "--skip_bad 2", 0,
@@ -500,8 +499,9 @@ START_TEST(rows_without_effect_are_counted)
     pack_rows(REFUSED GOOD, "", 78, "a.jsonl, line 1: not supported: message 2 (assistant) has \"mask\"");
     pack_rows(
         "{\"text\": \"a\\u0000b\"}\n", "", 65,
-        "a.jsonl, line 1: each line, or element of a list, has to be one JSON object; counted from its beginning, "
-        "line 1, column 19: a NUL character (\\u0000), which no text may have: remove it, or write \\ufffd in its place");
+        "a.jsonl, line 1: each line, or element of the list, must be one JSON object; in its own lines and columns: "
+        "line 1, column 19: a NUL character (\\u0000), which no text may contain: remove it, or write \\ufffd in its "
+        "place");
     pack_rows("{\"id\": -12345678901234567890123, \"t\": \"\\\"9999999999999999999\", \"input_ids\": [1, 2, "
               "9223372036854775807]}\n",
               "", 65, "\"input_ids\" has the token 9223372036854775807");
@@ -588,7 +588,7 @@ START_TEST(faults_are_one_sentence)
         { "empty", 65, "empty: empty" },
         { "folder", 66, "folder: no text, .jsonl or .txt" },
         { "/dev/null", 65, "not a regular file" },
-        { "--seq_len 256 text", 65, "text: too short: 100 bytes, and one sequence takes 257" },
+        { "--seq_len 256 text", 65, "text: too short: 100 bytes, and one sequence needs 257" },
         { "--seq_len 64 text", 65, "one sequence of 65" },
         { "text nowhere.txt", 66, "nowhere.txt" },
         { "--output text/below text", 1, "text/below" },
@@ -599,18 +599,18 @@ START_TEST(faults_are_one_sentence)
         { "--shard_tokens 10 --seq_len 10 text", 64, "11 tokens" },
         { "--colour text", 64, "unknown flag --colour" },
         { "--valid 0 --field text text", 65,
-          "text, line 1: each line, or element of a list, has to be one JSON object; counted from its beginning, " },
+          "text, line 1: each line, or element of the list, must be one JSON object; in its own lines and columns: " },
         { "bad.jsonl", 65, "bad.jsonl, line 2: there is no key \"text\"" },
         { "--valid 0 --field other --skip_bad 2 bad.jsonl", 65, "bad.jsonl: nothing is left to train on" },
         { "--skip_bad some bad.jsonl", 64, "not \"some\"" },
         { "--template plain bad.jsonl", 65, "bad.jsonl, line 2: there is no key \"text\"" },
-        { "--template jinja bad.jsonl", 78, "known are \"chatml\", \"chatml-bos\"" },
+        { "--template jinja bad.jsonl", 78, "possible are \"chatml\", \"chatml-bos\"" },
         { "--template auto bad.jsonl", 78, "no chat_template" },
-        { "--template chatml bad.jsonl", 78, "<|im_start|>, which this tokenizer has no token for" },
+        { "--template chatml bad.jsonl", 78, "<|im_start|>, for which this tokenizer has no token" },
         { "--tokenizer nowhere text", 66, "nowhere" },
         { "--tokenizer text text", 65, "text: line 1" },
         { "--end '<|end|>' text", 78, "no such token" },
-        { "", 64, "no text" },
+        { "", 64, "no TEXT" },
     };
     shell_enter();
     write_text("text", 100);

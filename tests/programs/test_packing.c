@@ -95,13 +95,14 @@ START_TEST(the_first_lines_count_what_is_lost)
         { "--seq_len 113 --set cspeed.data.long=refuse", 65, "chats.jsonl, line 14: 120 tokens, more than" },
         { "--seq_len 113 --set cspeed.data.long=split --set cspeed.data.packing=windows", 78,
           "cspeed.data.long: has no effect without cspeed.data.packing" },
-        { "--seq_len 29", 0, "train: 4 documents are left out, because none of the tokens that are read is a target" },
+        { "--seq_len 29", 0,
+          "train: 4 documents are left out, because no token of the part that is read counts in the loss" },
         { "--seq_len 8", 65,
-          "nothing to learn: of 14 documents, 14 are longer than seq_len, 8 tokens, and 14 have no" },
+          "nothing to train on: of 14 documents, 14 are longer than seq_len, 8 tokens, and 14 have no" },
         { "--seq_len 113 --set cspeed.data.packing=windows", 0,
           "8 of 14 documents are divided at the borders of windo" },
         { "--seq_len 113 --set cspeed.data.packing=windows", 0,
-          "train: 91 targets after the last whole window are not" },
+          "train: 91 targets after the last complete window are not" },
         { "--seq_len 113 --set cspeed.steps=0 --set cspeed.epochs=3", 0,
           "the whole training has 17 steps, which is few" },
         { "--seq_len 113 --set cspeed.data.valid=chats.jsonl --set cspeed.eval_batches=2", 0,
@@ -130,7 +131,7 @@ START_TEST(evaluation_reads_every_target)
 {
     enter();
     shell_ended(0, training_try(1, "c.json --steps 1 --set train_batch_size=2"),
-                "725 of them learnt, at most 120 in a document");
+                "725 of them count in the loss, at most 120 in a document");
     for (int i = 0; i < 10; i++) {
         static const int lengths[] = { 17, 32, 112, 256, 512 };
         char line[512];

@@ -56,7 +56,7 @@ START_TEST(the_sample_is_made_of_words)
     for (char *at = out; (at = strstr(at, "valid loss ")); at++)
         loss = at;
     ck_assert_ptr_nonnull(loss);
-    char *sample = strstr(out, "a sample:"), *end = sample ? strstr(sample, "the run is in ") : NULL;
+    char *sample = strstr(out, "a sample:"), *end = sample ? strstr(sample, "the training is in ") : NULL;
     ck_assert(sample && end);
     *end = '\0';
     int words = 0, known = 0, length;

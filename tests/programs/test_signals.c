@@ -64,7 +64,7 @@ START_TEST(a_signal_to_any_rank_saves)
         char *second = jobs_slurp("run/latest");
         ck_assert_str_ne(first, second); /* the training has gone on after the first checkpoint */
         ck_assert_ptr_null(strstr(here.out, "a signal ends the training")); /* the launcher reports it */
-        jobs_check_has(here.err, "the same command goes on from the checkpoint of step ");
+        jobs_check_has(here.err, "the same command continues from the checkpoint of step ");
         free(first);
         free(second);
         jobs_end(&here);
@@ -91,7 +91,7 @@ START_TEST(ranks_of_mpirun_save)
     ck_assert_int_eq(shell_wait(rank[0]), 75);
     check_last_step_is_saved();
     char *said = jobs_slurp("said.0");
-    jobs_check_has(said, "; the same command goes on from run/global_step");
+    jobs_check_has(said, "; the same command continues from run/global_step");
     jobs_check_has(said, "a signal has asked another rank to end; this rank ends too");
     free(said);
     jobs_leave();
@@ -120,7 +120,7 @@ START_TEST(no_rank_exports_after_a_signal)
         ck_assert_int_eq(shell_wait(rank[1]), 143);
         ck_assert_int_eq(shell_wait(rank[0]), 75);
         char *said = jobs_slurp("said.0");
-        jobs_check_has(said, "a signal ends the training before exported is written: the same command again writes it");
+        jobs_check_has(said, "a signal ends the training before exported is written: the same command writes it");
         free(said);
         ck_assert_int_eq(shell_run("test -d run%d/global_step4 && test ! -e exported", step), 0);
     }

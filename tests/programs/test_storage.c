@@ -43,11 +43,11 @@ START_TEST(a_read_error_is_no_damage)
         { "open shard- 13 1 pread shard- 0 6 pread shard- 5 4", "", 0, "continuing at step 12" }, /* two failures */
         { "open manifest.json 23 2", "", 0, "continuing at step 12" },                            /* ENFILE, twice */
         { "open latest 5 3", "", 0, "continuing at step 12" },                                    /* EIO */
-        { "cached manifest.json 74 100000", "", 0, "continuing at step 12" },     /* EBADMSG from the cache */
-        { "pread shard- 5 100000", "", 1, "this proves no damage, so no older" }, /* EIO, for good */
-        { "open shard- 13 100000", "", 1, "this user may not read it" },          /* another user's */
-        { "pread shard- 5 100000", "--set cspeed.checkpoint.verify_on_load=full", 1, "this proves no damage" },
-        { "open latest 5 100000", "", 1, "c/latest: Input/output error; this proves no damage" },
+        { "cached manifest.json 74 100000", "", 0, "continuing at step 12" },            /* EBADMSG from the cache */
+        { "pread shard- 5 100000", "", 1, "the checkpoint may be intact, so no older" }, /* EIO, for good */
+        { "open shard- 13 100000", "", 1, "this user may not read it" },                 /* another user's */
+        { "pread shard- 5 100000", "--set cspeed.checkpoint.verify_on_load=full", 1, "the checkpoint may be intact," },
+        { "open latest 5 100000", "", 1, "c/latest: Input/output error; the checkpoint may be intact," },
         { "open config.json 116 1000", "", 1, "config.json cannot be opened: Stale file handle" }, /* no final code */
     };
     prepare();
@@ -70,10 +70,11 @@ START_TEST(what_cannot_be_read_is_not_missing)
 {
 #define TEXT "--steps 1 --set cspeed.data.cache=cache --data song.txt"
     static const row rows[] = {
-        { "", TEXT, 0, "incomplete tokens of a run that died are removed: cache/0123456789abcdef.part" },
-        { "open made_from.txt 5 2", TEXT, 0, "as they were made before" },
+        { "", TEXT, 0, "incomplete tokens of a run that was killed are removed: cache/0123456789abcdef.part" },
+        { "open made_from.txt 5 2", TEXT, 0, "where an earlier run saved them" },
         { "open made_from.txt 5 100000", TEXT, 1,
-          "made_from.txt: Input/output error; the tokens of song.txt are kept there, cspeed.data.cache names another" },
+          "made_from.txt: Input/output error; the tokens of song.txt are saved there; set cspeed.data.cache to "
+          "another" },
         { "open made_from.txt 13 100000", TEXT, 1, "made_from.txt: Permission denied" },
         { "lstat base/config.json 116 2", TEXT " --model base", 0, "saved c/global_step1" },
         { "lstat base/config.json 116 100000 open base/config.json 116 100000", TEXT " --model base", 1,
@@ -103,8 +104,8 @@ START_TEST(a_dead_file_system_is_not_waited_for)
     prepare();
     ck_assert_int_eq(shell_run("cp -a out c; for i in $(seq 60); do cp -a out/global_step6 c/copy$i; done"), 0);
     training_expect(1, run("open manifest.json 5 1000000", ""));
-    ck_assert(training_says("reads have failed and been repeated for 30 s in all: a read that fails is not repeated"));
-    ck_assert(training_says("this proves no damage, so no older checkpoint is loaded"));
+    ck_assert(training_says("reads have been repeated for 30 s in total: from now on a failed read is not repeated,"));
+    ck_assert(training_says("the checkpoint may be intact, so no older one is loaded instead:"));
     shell_leave();
 }
 END_TEST
@@ -117,16 +118,16 @@ START_TEST(what_is_left_out_is_named)
     training_expect(0, run("open global_step9/manifest.json 13 1000", "--steps 12"));
     ck_assert(training_says("c/global_step9 is left out: c/global_step9/manifest.json: Permission denied"));
     ck_assert(training_says("c/global_step12 is left out: c/global_step12/"));
-    ck_assert(training_says("loading c/global_step6 instead, the newest whole checkpoint (step 6)"));
+    ck_assert(training_says("loading c/global_step6 instead, the newest complete checkpoint (step 6)"));
     ck_assert_int_eq(shell_run("rm -rf c; cp -a out c; rm -r c/global_step6/optim; rm c/global_step12/manifest.json"),
                      0);
     training_expect(65, run("", ""));
     ck_assert(training_says("c/global_step6 is left out: c/global_step6/"));
-    ck_assert(
-        training_says("c holds no other whole checkpoint: copy one from a backup, or start over (train --fresh)"));
+    ck_assert(training_says(
+        "c contains no other complete checkpoint: copy one from a backup, or start over (train --fresh)"));
     ck_assert_int_eq(shell_run("rm -rf c; cp -a out c; rm c/latest"), 0);
     training_expect(1, run("open manifest.json 5 1000", "")); /* no code of damage, as nothing is known to be damaged */
-    ck_assert(training_says("c holds no whole checkpoint: c/global_step"));
+    ck_assert(training_says("c contains no complete checkpoint: c/global_step"));
     shell_leave();
 }
 END_TEST
@@ -164,7 +165,7 @@ START_TEST(a_damaged_checkpoint_may_stay)
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
         ck_assert_int_eq(shell_run("rm -rf c; cp -a out c; %s", damages[i]), 0);
         training_expect(0, run("move c/global 18 1000 exchange c/ 22 1000", "--steps 7 --set cspeed.save_interval=7"));
-        ck_assert(training_says("the damaged checkpoint c/global_step12 is kept where it is, as this file system"));
+        ck_assert(training_says("the damaged checkpoint c/global_step12 is not renamed, because this file system"));
         ck_assert_int_eq(shell_run("test -e c/global_step12/.cspeed-damaged && mv c/latest . && " CS_BIN
                                    "/train --config config.json --output c --steps 8 && ! grep damaged out.txt"),
                          0);
@@ -176,7 +177,7 @@ START_TEST(a_damaged_checkpoint_may_stay)
                       damages[i]) %
                 77,
             0);
-        if (training_says_nothing_of("is kept where it is"))
+        if (training_says_nothing_of("is not renamed, because"))
             printf("skipped: this machine mounts no overlayfs for this user\n");
     }
     shell_leave();
@@ -245,7 +246,7 @@ START_TEST(log_files_go_on)
                                "/cspeed --oversubscribe --num_gpus 1 --log_dir logs run sh -c "
                                "'echo first; while ! grep -q takes out.txt; do sleep 0.02; done; echo second'"),
                      0);
-    ck_assert(shell_says("/attempt_0/0.out takes no more: Stale file handle; the job goes on, and tries again"));
+    ck_assert(shell_says("/attempt_0/0.out cannot be written: Stale file handle; the job continues, and tries again"));
     ck_assert(shell_says("/attempt_0/0.out is written again; 6 bytes are missing in it"));
     ck_assert_int_eq(shell_run("grep -qx second logs/attempt_0/0.out"), 0);
     shell_leave();

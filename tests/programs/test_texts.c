@@ -112,11 +112,11 @@ START_TEST(a_folder_and_conversations_become_a_folder)
     double tuned = loss_of("tuned"), trained = loss_of("out"), before = log(448);
     ck_assert_msg(tuned == trained && trained < 0.9 * before, "tuned %.9g, checkpoint %.9g", tuned, trained);
     ck_assert_int_eq(shell_run("'%s/generate' tuned --prompt 'What is 3?' --max_tokens 4 --temperature 0", CS_BIN), 0);
-    shell_ended(0, training_try(1, "recipe.json"), "tuned is there already");
+    shell_ended(0, training_try(1, "recipe.json"), "tuned exists already,");
     ck_assert(!training_says("cspeed.model names"));
     ck_assert_int_eq(shell_run("cp -r model other"), 0);
     shell_ended(0, training_try(1, "recipe.json --model other"), "cspeed.model names other, and this checkpoint's");
-    shell_ended(78, training_try(1, "recipe.json --steps 32"), "cspeed.export: tuned is there already");
+    shell_ended(78, training_try(1, "recipe.json --steps 32"), "cspeed.export: tuned exists already,");
     /* all steps of the run are done */
     shell_ended(0, training_try(1, "recipe.json --export half --set cspeed.export_dtype=bf16"), "wrote half");
     ck_assert_int_eq(shell_run("grep -q BF16 half/model.safetensors && grep -q bfloat16 half/config.json"), 0);
@@ -143,7 +143,8 @@ START_TEST(tokens_are_made_once)
     char folder[256], stale[300];
     enter();
     shell_ended(0, training_try(3, "recipe.json --steps 1 --set cspeed.export=null"), "making tokens of chats.jsonl");
-    shell_ended(0, training_try(2, "recipe.json --steps 2 --set cspeed.export=null"), "as they were made before");
+    shell_ended(0, training_try(2, "recipe.json --steps 2 --set cspeed.export=null"),
+                "where an earlier run saved them");
     find_folder(folder, sizeof folder, "out.tokens", 1);
     snprintf(stale, sizeof stale, "%s.part", folder);
     /* A run that is killed while it makes the tokens leaves a folder with the suffix .part. */
@@ -202,7 +203,7 @@ START_TEST(tokens_of_older_texts_are_removed)
     close(reader);
     write_chats("chats.jsonl", 62);
     shell_ended(0, training_try(2, "recipe.json --steps 5 --set cspeed.export=null"),
-                "tokens of an earlier chats.jsonl are removed");
+                "old tokens of chats.jsonl are removed");
     find_folder(newer, sizeof newer, "out.tokens", 3);
     ck_assert_int_ne(access(folder, F_OK), 0);
     ck_assert_int_eq(shell_run("test $(ls out.tokens | wc -l) = 6"), 0); /* three folders and a lock file for each */
@@ -251,7 +252,7 @@ START_TEST(texts_of_every_sort_are_read)
     shell_ended(0,
                 training_try(1, "plain.json --fresh --data more --set cspeed.data.field=body "
                                 "--set cspeed.data.packing=documents"),
-                "as they were made before");
+                "where an earlier run saved them");
     ck_assert_int_eq(shell_run("'%s/cspeed' inspect out | grep -q ' 1 rank, ZeRO-'", CS_BIN), 0);
     shell_leave();
 }
@@ -312,7 +313,7 @@ START_TEST(bad_lines_are_left_out_if_asked)
     for (int again = 0; again < 2; again++) {
         shell_ended(65, training_try(2, "plain.json --data bad.jsonl"), "bad.jsonl, line 2: ");
         shell_ended(0, training_try(2, "plain.json --data bad.jsonl --fresh --set cspeed.data.skip_bad=1"),
-                    again ? "as they were made before" : "1 bad lines were left out (cspeed.data.skip_bad 1)");
+                    again ? "where an earlier run saved them" : "1 bad lines were left out (cspeed.data.skip_bad 1)");
     }
     shell_leave();
 }
@@ -345,11 +346,11 @@ START_TEST(faults_are_named)
         { "plain.json --data bad.jsonl", 65, "bad.jsonl, line 2: " },
         { "plain.json --data a.csv", 65, "a.csv: not a token shard: it begins with no known magic number" },
         { "plain.json --data chats.jsonl", 65,
-          "a conversation, and no template to write it: --set cspeed.data.template=auto" },
-        { "plain.json --set cspeed.data.train=null", 78, "train: no training data: --data PATH" },
+          "a conversation, but no chat template is set: --set cspeed.data.template=auto" },
+        { "plain.json --set cspeed.data.train=null", 78, "train: no training data: give --data PATH" },
         { "plain.json --data chats.jsonl --set cspeed.data.template=auto", 78, "no chat_template" },
         { "plain.json --data a.txt --set cspeed.data.tokenizer=none", 66, "none" },
-        { "plain.json --data a.txt --set cspeed.data.cache=bad.jsonl/tokens", 1, "cspeed.data.cache names another" },
+        { "plain.json --data a.txt --set cspeed.data.cache=bad.jsonl/tokens", 1, "cspeed.data.cache to another" },
         { "plain.json --data short.txt", 65, "too short" },
         { "plain.json --data a.txt --model pickled", 78, "is a checkpoint of DeepSpeed" },
         { "plain.json --data a.txt --model empty", 66, "there is no empty/config.json" },
@@ -357,7 +358,7 @@ START_TEST(faults_are_named)
           "cspeed.model: nowhere: no such folder; name a Hugging Face folder" },
         { "recipe.json --set cspeed.export_dtype=int8", 78, "one of auto|fp32|bf16|fp16" },
         { "recipe.json --model odd", 78, "not supported: the tag {% include %}" },
-        { "recipe.json --model tight", 65, "tokens with its added ones, and vocab_size of the model is 400" },
+        { "recipe.json --model tight", 65, "tokens with its added ones, but vocab_size of the model is 400" },
     };
     enter();
     ck_assert_int_eq(mkdir("empty", 0777), 0);

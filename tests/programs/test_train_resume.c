@@ -109,13 +109,14 @@ START_TEST(a_finished_run_needs_steps_or_fresh)
     ck_assert(training_says("is finished: 4 of 4 steps"));
     ck_assert(training_says("--steps N"));
     training_run(2, "--steps 3");
-    ck_assert(training_says("out is past step 3: 4 steps are done; --steps N goes on, --fresh starts over"));
+    ck_assert(
+        training_says("out is past step 3: 4 steps are done; a greater --steps N continues, --fresh starts over"));
     ck_assert(!training_says("continuing at step"));
     /* the printed commands can be executed as they are; curves are printed only on a terminal */
-    ck_assert(training_says("the run is in out, at step 4; the same command with --steps 8 continues it"));
+    ck_assert(training_says("the training is in out, at step 4; the same command with --steps 8 continues it"));
     ck_assert(training_says("`" CS_BIN "/cspeed plot out` draws its curves\n"));
     ck_assert(training_says("`" CS_BIN "/cspeed export out out_exported` writes"));
-    ck_assert(training_says("`" CS_BIN "/cspeed generate out --prompt TEXT` goes on with a text of yours"));
+    ck_assert(training_says("`" CS_BIN "/cspeed generate out --prompt TEXT` continues a text"));
     ck_assert(!training_says("\n      step 1 "));
     training_expect(0, shell_run("PATH=/nowhere:%s:$PATH train --config config.json --steps 4", CS_BIN));
     ck_assert(training_says("`cspeed export out out_exported` writes"));
@@ -136,10 +137,12 @@ START_TEST(a_finished_run_needs_steps_or_fresh)
     training_run(2, "--load alone --tag global_step3 --steps 5 --output next");
     ck_assert(training_says("continuing at step 3 of 5, from alone"));
     training_run(2, "--load alone --steps 6 --output next");
-    ck_assert(training_says("--load alone is passed over: next holds a checkpoint; --fresh starts from alone"));
+    ck_assert(training_says(
+        "--load alone has no effect, because next contains a checkpoint, from which the training continues; "
+        "--fresh starts from alone"));
     ck_assert(training_says("continuing at step 5 of 6, from next"));
     training_run(2, "--load alone --steps 4 --output next// --fresh");
-    ck_assert(training_says("the earlier run is in next.1"));
+    ck_assert(training_says("the earlier training was renamed to next.1"));
     ck_assert(training_says("continuing at step 3 of 4, from alone"));
     ck_assert_int_eq(access("next.1/global_step6/manifest.json", F_OK), 0);
     shell_leave();
@@ -155,12 +158,12 @@ START_TEST(fresh_moves_the_folder_behind_a_link)
     training_expect(0, shell_run("mkdir -p disk/run && ln -s disk/run out"));
     training_run(1, "--steps 2");
     training_run(1, "--steps 1 --fresh");
-    ck_assert(training_says("the earlier run is in "));
+    ck_assert(training_says("the earlier training was renamed to "));
     training_expect(0, shell_run("test -L out && test -f disk/run/global_step1/manifest.json && "
                                  "test -f disk/run.1/global_step2/manifest.json && test ! -e out.1"));
     training_expect(0, shell_run("rm -r disk"));
     training_expect(1, shell_run("%s/train --config config.json --fresh", CS_BIN));
-    ck_assert(training_says("is a symbolic link to a folder that is not there"));
+    ck_assert(training_says("is a symbolic link to a folder that does not exist"));
     shell_leave();
 }
 END_TEST
@@ -193,7 +196,7 @@ START_TEST(tag_returns_to_a_checkpoint)
     training_expect(0, shell_run("printf x | dd of=out/global_step5/optim/shard-00002-of-00002.safetensors "
                                  "bs=1 seek=20000 conv=notrunc"));
     training_run(2, "--steps 6");
-    ck_assert(training_says("loading out/global_step4 instead, the newest whole checkpoint that it continues"));
+    ck_assert(training_says("loading out/global_step4 instead, the newest complete checkpoint that it continues"));
     ck_assert(training_says("continuing at step 4 of 6, from out"));
     ck_assert(training_says("out/global_step5 is kept as out/global_step5~damaged"));
     shell_leave();
@@ -229,7 +232,7 @@ START_TEST(too_little_disk_space_is_reported)
         ck_assert(training_says_nothing_of("more checkpoints of"));
         training_expect(1, shell_run(mounted, CS_BIN, 9));
         ck_assert(
-            training_says("train: out: 4 more checkpoints of 0.4 MB will be there at a time (cspeed.keep_last is 3;"));
+            training_says("train: out: there will be up to 4 more checkpoints of 0.4 MB (cspeed.keep_last is 3;"));
         ck_assert(training_says("the file system has 1.0 MB free"));
         training_expect(0, shell_run("%s/train --config config.json --steps 9", CS_BIN));
         ck_assert(training_says_nothing_of("more checkpoints of"));
@@ -251,11 +254,11 @@ START_TEST(a_restart_does_not_start_over_again)
     training_config("bf16", "", 1);
     training_run(1, "--steps 1");
     attempt(1, "--steps 2"); /* attempt 0 ended before it moved the output of the earlier run */
-    ck_assert(training_says("the earlier run is in out.1"));
+    ck_assert(training_says("the earlier training was renamed to out.1"));
     attempt(2, "--steps 3");
     ck_assert(training_says("continuing at step 2 of 3, from out"));
     attempt(0, "--steps 1"); /* like a run without the launcher: attempt 0 starts over */
-    ck_assert(training_says("the earlier run is in out.2"));
+    ck_assert(training_says("the earlier training was renamed to out.2"));
     shell_leave();
 }
 END_TEST
@@ -297,7 +300,7 @@ START_TEST(a_failure_names_the_checkpoint_that_is_resumed)
     training_prepare();
     training_config("bf16", "", 1);
     stop_after_a_save("");
-    ck_assert(training_says("\ncspeed: the same command goes on from the checkpoint of step "));
+    ck_assert(training_says("\ncspeed: the same command continues from the checkpoint of step "));
     training_run(2, "--steps 12 --fresh");
     ck_assert_int_eq(shell_run("rm out.txt"), 0);
     stop_after_a_save("--fresh"); /* with --fresh the same command would not continue */

@@ -197,9 +197,9 @@ START_TEST(a_template_of_several_is_chosen_by_name)
         { "auto:default", "D:q" },
         { "auto:rag", "R:q7" },
         { "auto:tool_use", "T:q" },
-        { "auto:web", "!\"auto:web\": the tokenizer has no chat_template of this name to follow, in "
-                      "tokenizer_config.json or chat_template.jinja (it has \"default\", \"tool_use\", \"rag\", which "
-                      "\"auto:NAME\" chooses)" },
+        { "auto:web", "!\"auto:web\": the tokenizer has no chat_template of this name, neither in "
+                      "tokenizer_config.json nor in chat_template.jinja (it has \"default\", \"tool_use\", \"rag\", "
+                      "which \"auto:NAME\" chooses)" },
     };
     static const char said[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}], \"tools\": [{}], "
                                "\"documents\": [{\"id\": 7}]}";
@@ -307,8 +307,8 @@ START_TEST(a_chat_is_answered)
     shell_write("said.txt", "{\"messages\": [{\"role\": \"assistant\", \"content\": \"tock\"}]}");
     expect(65, "ends with an answer", "out --chat < said.txt");
     shell_write("said.txt", "{\"messages\": 3}");
-    expect(65, "\"messages\" is no list of messages", "out --chat < said.txt");
-    shell_write("said.txt", "{ is no conversation");
+    expect(65, "\"messages\" is not a list of messages", "out --chat < said.txt");
+    shell_write("said.txt", "{ is not a conversation");
     expect(65, "--chat: standard input", "out --chat < said.txt");
     shell_write("said.txt", "{\"tools\": [{}], \"messages\": [{\"role\": \"user\", \"content\": \"ping\"}]}\n");
     expect(78, "not supported: a conversation with \"tools\"", "out --chat < said.txt");
@@ -327,19 +327,20 @@ START_TEST(a_chat_is_answered)
         "{\"prompt\":[{\"role\":\"user\",\"content\":\"ping\"}],\"id\":7,\"text\":\"pong\",\"tokens\":7,"
         "\"finish\":\"stop\"}",
         "out --chat --prompts said.jsonl");
-    expect(65, "said.jsonl:1: {\"prompt\": \"...\"} is needed (--chat reads conversations", "out --prompts said.jsonl");
+    expect(65, "said.jsonl:1: a line must be {\"prompt\": \"...\"} (with --chat also {\"messages\": [...]})",
+           "out --prompts said.jsonl");
     shell_write("said.jsonl", "\n{\"messages\": [{\"role\": \"assistant\", \"content\": \"tock\"}]}\n");
     expect(65, "said.jsonl:2: the conversation ends with an answer", "out --chat --prompts said.jsonl");
     shell_write("said.jsonl", "{\"prompt\": \"tick\", \"messages\": [{\"role\": \"user\", \"content\": \"ping\"}]}\n");
-    expect(65, "said.jsonl:1: a row with \"prompt\" and with a conversation", "out --chat --prompts said.jsonl");
+    expect(65, "said.jsonl:1: the row has \"prompt\" and a conversation", "out --chat --prompts said.jsonl");
     /* The answer repeats the keys of its row, and a double would change this number. */
     shell_write("said.jsonl", "{\"prompt\": \"tick\", \"id\": 18446744073709551617}\n");
     expect(65, "too big integer near '18446744073709551617'", "out --chat --prompts said.jsonl");
     shell_write("said.txt", "tick\nping\n");
     expect(0, lines, "out --chat --prompts said.txt");
-    expect(78, "--chat: the template chatml writes <|im_start|>, which this tokenizer has no token for",
+    expect(78, "--chat: the template chatml writes <|im_start|>, for which this tokenizer has no token",
            "out --chat --prompt ping --set cspeed.data.template=chatml");
-    expect(78, "the tokenizer has no chat_template to follow",
+    expect(78, "the tokenizer has no chat_template, neither",
            "out --chat --prompt ping --set cspeed.data.template=auto");
     shell_leave();
 }

@@ -101,7 +101,7 @@ START_TEST(what_has_no_translation_is_refused)
         { "a)", "without its (" },
         { "(a", "without its )" },
         { "[a", "without end" },
-        { "\\xe9", "no character" },
+        { "\\xe9", "not a character" },
         { "(?~a)", "a group" },
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {

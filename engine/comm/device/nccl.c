@@ -140,7 +140,7 @@ static _Noreturn void fail(connection *conn, ncclResult_t error)
         pause_for(LOOK_MILLISECONDS);
     }
     abort_nccl(conn);
-    ce_fatal(CS_NO_PEER, "NCCL failed in %s: %s (%s); NCCL_DEBUG=INFO makes it say more", doing(conn),
+    ce_fatal(CS_NO_PEER, "NCCL failed in %s: %s (%s); NCCL_DEBUG=INFO makes it print the reason", doing(conn),
              ncclGetErrorString(error), reason);
 }
 
@@ -190,8 +190,8 @@ static void look_at_deadline(connection *conn)
     claim_ending(conn);
     abort_nccl(conn);
     ce_fatal(CS_NO_PEER,
-             "%s over NCCL did not return within %.3g seconds: a rank does not take part in it, or cannot be reached; "
-             "NCCL_DEBUG=INFO makes NCCL say more",
+             "%s over NCCL did not return within %.3g seconds: a rank does not call it, or cannot be reached; "
+             "NCCL_DEBUG=INFO makes NCCL print the reason",
              doing(conn), conn->seconds);
 }
 
@@ -329,7 +329,8 @@ static cs_status share_id(const connection *conn, ncclUniqueId *id)
         ncclResult_t given = ncclGetUniqueId(id);
         if (given != ncclSuccess)
             return ce_fail(CS_NO_PEER,
-                           "NCCL gives no unique id for the ranks: %s (%s); NCCL_DEBUG=INFO makes it say more",
+                           "NCCL cannot make a unique id for the ranks: %s (%s); NCCL_DEBUG=INFO makes it print the "
+                           "reason",
                            ncclGetErrorString(given), ncclGetLastError(NULL));
     }
     host->transport->broadcast(host, id, sizeof *id, CS_U8, 0);
@@ -385,7 +386,7 @@ static bool finish(connection *conn)
     end.tv_sec += 1 + (time_t)seconds;
     if (pthread_timedjoin_np(conn->watch, NULL, &end) == 0)
         return true;
-    ce_log(CE_LOG_WARNING, "NCCL did not end within %.3g seconds, and is left as it is", seconds);
+    ce_log(CE_LOG_WARNING, "NCCL did not end within %.3g seconds, so its memory is not freed", seconds);
     return false;
 }
 

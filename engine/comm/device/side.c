@@ -31,8 +31,9 @@ static cs_status check_nccl(const device_info *infos, int size)
     for (int i = 0; i < size; i++)
         for (int j = i + 1; j < size; j++)
             if (strcmp(infos[i].gpu_name, infos[j].gpu_name) == 0)
-                return ce_fail(CS_BAD_CONFIG, "ranks %d and %d share a GPU (%s), and NCCL needs one GPU for each rank",
-                               i, j, infos[i].gpu_name);
+                return ce_fail(CS_BAD_CONFIG,
+                               "ranks %d and %d use the same GPU (%s), but NCCL needs one GPU for each rank", i, j,
+                               infos[i].gpu_name);
     return CS_OK;
 }
 
@@ -68,7 +69,7 @@ static cs_status choose(const ce_transport **chosen, cs_comm *comm, const cs_com
         return ce_fail(status, "communication \"nccl\": %s; use communication \"%s\"", cs_error(),
                        comm->transport->name);
     if (status != CS_OK)
-        ce_log(CE_LOG_WARNING, "collectives go through the host's memory: %s", cs_error());
+        ce_log(CE_LOG_WARNING, "GPU memory is copied to the host for each collective: %s", cs_error());
     return CS_OK;
 }
 
@@ -110,7 +111,8 @@ const char *ce_device_side_kind(const cs_comm *comm)
 void *ce_device_side_alloc(cs_comm *side, size_t bytes)
 {
     if (bytes > side->heap_bytes - side->heap_used)
-        ce_fatal(CS_NO_MEMORY, "the heap of %zu bytes of the device is used up: %zu more were wanted, %zu are left",
+        ce_fatal(CS_NO_MEMORY,
+                 "the memory of %zu bytes on the device is too small: %zu more bytes are needed, %zu are left",
                  side->heap_bytes, bytes, side->heap_bytes - side->heap_used);
     if (side->block_count == side->block_capacity) {
         side->block_capacity = side->block_capacity ? 2 * side->block_capacity : 64;

@@ -176,7 +176,7 @@ static void check_time(const ce_mpi *mpi, double now)
         return;
     for (int i = 0; i < mpi->comm->world.size; i++)
         if (!is_complete(&mpi->links[i].in) || !is_complete(&mpi->links[i].out))
-            ce_mpi_frames_lose(mpi->comm, i, "did not come within the time of a call");
+            ce_mpi_frames_lose(mpi->comm, i, "did not take part within the time limit of a call");
 }
 
 /* Returns true if the head of a frame has arrived but its data has not. MPI then needs calls to move the data. */

@@ -105,9 +105,12 @@ static cs_status initialize(bool *is_ours)
         return ce_fail(CS_NO_PEER, "communication \"mpi\": MPI_Init_thread failed with code %d", error);
     if (level < MPI_THREAD_SERIALIZED)
         return ce_fail(CS_UNSUPPORTED,
-                       "not supported: communication \"mpi\" where %s gives threads less than MPI_THREAD_SERIALIZED%s",
+                       "not supported: communication \"mpi\" because %s supports threads only below the level "
+                       "MPI_THREAD_SERIALIZED%s",
                        version(text),
-                       *is_ours ? "" : ": the program has initialized MPI itself, and must ask MPI_Init_thread for it");
+                       *is_ours
+                           ? ""
+                           : ": the program has initialized MPI itself, and must call MPI_Init_thread with this level");
     return CS_OK;
 }
 
@@ -152,5 +155,6 @@ cs_status ce_mpi_library_open(const cs_comm *comm)
         return CS_OK;
     CE_TRY(duplicate());
     is_open = true;
-    return on_exit(finalize, &is_ours) == 0 ? CS_OK : ce_fail(CS_NO_MEMORY, "no memory for the end of MPI");
+    return on_exit(finalize, &is_ours) == 0 ? CS_OK
+                                            : ce_fail(CS_NO_MEMORY, "out of memory for the finalization of MPI");
 }

@@ -94,7 +94,7 @@ static cs_status meet(cs_comm *comm, ce_mpi *mpi, double seconds)
         m->requests = calloc(2 * (size_t)comm->world.size, sizeof(MPI_Request));
     }
     if (!m || !m->all || !m->requests)
-        return ce_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", comm->world.size);
+        return ce_fail(CS_NO_MEMORY, "out of memory for the rendezvous of %d ranks", comm->world.size);
     exchange(comm, m);
     /* After a failure the memory stays allocated, because MPI may still write to it. */
     CE_TRY(wait_for_all(comm, m, seconds));

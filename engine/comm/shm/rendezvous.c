@@ -64,7 +64,7 @@ static void admit(rendezvous *server, int index)
         snprintf(sentence, sizeof sentence, "rank %d has WORLD_SIZE %d, but rank 0 has %d", hello.rank, hello.size,
                  world->size);
     else if (hello.rank <= 0 || hello.rank >= world->size || received.memory < 0 || received.life < 0)
-        snprintf(sentence, sizeof sentence, "rank %d has no place in a world of %d", hello.rank, world->size);
+        snprintf(sentence, sizeof sentence, "rank %d is not below WORLD_SIZE %d", hello.rank, world->size);
     else if (server->handles[hello.rank].memory >= 0)
         snprintf(sentence, sizeof sentence,
                  "there are two ranks %d at MASTER_PORT %d, job \"%s\": give each job its own", hello.rank, world->port,
@@ -101,8 +101,8 @@ static cs_status report_missing(const rendezvous *server, double seconds)
         if (server->handles[i].memory < 0)
             ce_names_add(&names, "%d", i);
     return ce_fail(CS_NO_PEER,
-                   "%s %s did not come within %g seconds: start all ranks of this host with the same "
-                   "MASTER_PORT (here %d) and CSPEED_JOB_ID (here \"%s\")",
+                   "%s %s did not join within %g seconds: start all ranks of this host with the same MASTER_PORT "
+                   "(here %d) and CSPEED_JOB_ID (here \"%s\")",
                    server->missing > 1 ? "ranks" : "rank", ce_names_text(&names), seconds, server->world->port,
                    server->world->job);
 }
@@ -142,7 +142,7 @@ static cs_status send_handles(const rendezvous *server, const connection *client
         ce_unix_message message = { .kind = CE_UNIX_HANDLES, .rank = i, .bytes = *server->bytes };
         while (i != client->rank && !ce_unix_socket_send(client->socket, &message, &server->handles[i])) {
             if ((errno != EAGAIN && errno != ETOOMANYREFS) || ce_clock_seconds() > end)
-                return ce_fail_errno(CS_NO_PEER, errno, "rank %d was lost while the ranks met", client->rank);
+                return ce_fail_errno(CS_NO_PEER, errno, "rank %d ended during the rendezvous", client->rank);
             pause_briefly();
         }
     }
@@ -154,10 +154,12 @@ static cs_status collect_and_send(rendezvous *server, double seconds)
     const cs_world *world = server->world;
     server->listener = ce_unix_socket_listen(world);
     if (server->listener < 0 && errno == EADDRINUSE)
-        return ce_fail(CS_NO_PEER, "another job is meeting at MASTER_PORT %d, job \"%s\": wait, or choose another port",
+        return ce_fail(CS_NO_PEER,
+                       "another job has its rendezvous at MASTER_PORT %d now, job \"%s\": wait, or choose another "
+                       "port",
                        world->port, world->job);
     if (server->listener < 0)
-        return ce_fail_errno(CS_IO_ERROR, errno, "no socket for the ranks to meet");
+        return ce_fail_errno(CS_IO_ERROR, errno, "no socket can be opened for the rendezvous of the ranks");
     CE_TRY(await_all(server, seconds));
     /* The listener is closed before any rank continues, so that its name is free for the next rendezvous of these
      * ranks. */
@@ -180,7 +182,7 @@ static cs_status serve(const cs_world *world, double seconds, uint64_t *bytes, c
     server.polls = calloc((size_t)capacity + 1, sizeof *server.polls);
     cs_status status = server.connections && server.polls
                            ? collect_and_send(&server, seconds)
-                           : ce_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", world->size);
+                           : ce_fail(CS_NO_MEMORY, "out of memory for the rendezvous of %d ranks", world->size);
     for (int i = 0; i < server.connection_count; i++) {
         if (status != CS_OK)
             refuse(server.connections[i].socket, cs_error());
@@ -207,7 +209,7 @@ static outcome receive_handles(int socket, const cs_world *world, double end, ui
         ce_unix_message message;
         ce_shm_handles received;
         if (left <= 0) {
-            ce_fail(CS_NO_PEER, "rank 0 does not answer: %d of %d ranks were heard of in time", got, world->size - 1);
+            ce_fail(CS_NO_PEER, "rank 0 does not answer: %d of %d ranks joined in time", got, world->size - 1);
             return FAILED;
         }
         if (poll(&wait, 1, left > 1 ? 1000 : (int)(left * 1000) + 1) <= 0)
@@ -237,7 +239,7 @@ static outcome join_once(const cs_world *world, double seconds, uint64_t *bytes,
     if (socket < 0)
         return AGAIN;
     if (!ce_unix_socket_same_user(socket)) {
-        ce_fail(CS_NO_PEER, "the meeting place of MASTER_PORT %d belongs to another user: choose another port",
+        ce_fail(CS_NO_PEER, "MASTER_PORT %d is used for the rendezvous of another user's job: choose another port",
                 world->port);
         result = FAILED;
     } else if (ce_unix_socket_send(socket, &hello, &handles[world->rank])) {
@@ -260,8 +262,8 @@ static cs_status join(const cs_world *world, double seconds, uint64_t *bytes, ce
         pause_briefly();
     } while (ce_clock_seconds() < end);
     return ce_fail(CS_NO_PEER,
-                   "rank 0 did not come within %g seconds: start all ranks of this host with the same "
-                   "MASTER_PORT (here %d) and CSPEED_JOB_ID (here \"%s\")",
+                   "rank 0 did not join within %g seconds: start all ranks of this host with the same MASTER_PORT "
+                   "(here %d) and CSPEED_JOB_ID (here \"%s\")",
                    seconds, world->port, world->job);
 }
 

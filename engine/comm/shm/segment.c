@@ -40,7 +40,8 @@ static cs_status reserve(ce_shm *shm, const cs_comm_settings *settings)
             return CS_OK;
         }
         if (settings->heap_bytes || heap / 2 < MIN_HEAP)
-            return ce_fail_errno(CS_NO_MEMORY, errno, "no address space for %d heaps of %zu bytes", shm->size, heap);
+            return ce_fail_errno(CS_NO_MEMORY, errno, "out of address space for %d shared memories of %zu bytes",
+                                 shm->size, heap);
     }
 }
 
@@ -71,7 +72,8 @@ static cs_status make_life(ce_shm *shm)
     if (shm->handles[shm->rank].life >= 0)
         return CS_OK;
     if (pipe2(pipes, O_CLOEXEC) < 0)
-        return ce_fail_errno(CS_IO_ERROR, errno, "no pipe by which others see this rank end");
+        return ce_fail_errno(CS_IO_ERROR, errno,
+                             "no pipe can be opened, by which other ranks notice the end of this one");
     shm->handles[shm->rank].life = pipes[0];
     shm->life_end = pipes[1];
     return CS_OK;

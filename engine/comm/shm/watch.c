@@ -134,7 +134,7 @@ int ce_shm_look_around(ce_shm *shm, int owner, const char **how)
         return lost;
     check_calls(shm, owner);
     if (limit > 0 && ce_clock_seconds() - shm->comm->begun > limit) {
-        *how = "did not come within the time of a call";
+        *how = "did not take part within the time limit of a call";
         return owner;
     }
     return -1;

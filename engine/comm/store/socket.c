@@ -241,7 +241,7 @@ cs_status ce_socket_local(ce_address *address, int socket)
     struct ifaddrs *all = NULL;
     *address = (ce_address){ .bytes = sizeof address->name };
     if (getsockname(socket, (struct sockaddr *)(void *)&address->name, &address->bytes) < 0)
-        return ce_fail_errno(CS_IO_ERROR, errno, "a socket does not say its address");
+        return ce_fail_errno(CS_IO_ERROR, errno, "the address of a socket cannot be read");
     unmap(address);
     ce_socket_set_port(address, 0);
     if (!list || !list[0])
@@ -261,7 +261,7 @@ cs_status ce_socket_local(ce_address *address, int socket)
     freeifaddrs(all);
     return chosen ? CS_OK
                   : ce_fail(CS_BAD_CONFIG,
-                            "CSPEED_SOCKET_IFNAME=%s: no interface of this host that is up fits (`ip addr` "
+                            "CSPEED_SOCKET_IFNAME=%s: no active interface of this host has such a name (`ip addr` "
                             "lists them)",
                             list);
 }

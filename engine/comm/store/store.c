@@ -48,7 +48,7 @@ static cs_status inherit_listener(int *listener, ce_address *address, const char
     *listener = fcntl((int)descriptor, F_DUPFD_CLOEXEC, 3);
     if (*listener < 0 || getsockname(*listener, (struct sockaddr *)(void *)&address->name, &address->bytes) < 0 ||
         fcntl(*listener, F_SETFL, O_NONBLOCK) < 0 || listen(*listener, SOMAXCONN) < 0)
-        return ce_fail_errno(CS_BAD_CONFIG, errno, "CSPEED_MASTER_FD=%s is no socket to listen on", text);
+        return ce_fail_errno(CS_BAD_CONFIG, errno, "CSPEED_MASTER_FD=%s is not a listening socket", text);
     return CS_OK;
 }
 
@@ -74,7 +74,7 @@ static cs_status get_listener(const ce_store *store, int *listener, ce_address *
         *address = (ce_address){ .bytes = sizeof address->name };
         return getsockname(*listener, (struct sockaddr *)(void *)&address->name, &address->bytes) == 0
                    ? CS_OK
-                   : ce_fail_errno(CS_IO_ERROR, errno, "the socket of the meeting has no address");
+                   : ce_fail_errno(CS_IO_ERROR, errno, "the socket of the rendezvous has no address");
     }
     return inherited && inherited[0]
                ? inherit_listener(listener, address, inherited)
@@ -145,7 +145,7 @@ static outcome connect_once(ce_store *store, double end)
     close(store->socket);
     store->socket = -1;
     if (result == FAILED)
-        ce_fail(CS_NO_PEER, "rank %d at rank 0's meeting place %s", store->world.rank, store->why);
+        ce_fail(CS_NO_PEER, "rank %d at the rendezvous with rank 0: %s", store->world.rank, store->why);
     return result;
 }
 
@@ -160,7 +160,7 @@ static cs_status connect_until(ce_store *store, double end)
         pause = pause < 200000000 ? 2 * pause : pause;
     } while (ce_clock_seconds() < end);
     return ce_fail(CS_NO_PEER,
-                   "rank 0 did not come within %.3g seconds (%s): start all %d ranks with the same MASTER_ADDR (here "
+                   "rank 0 did not join within %.3g seconds (%s): start all %d ranks with the same MASTER_ADDR (here "
                    "\"%s\"), MASTER_PORT (here %d) and CSPEED_JOB_ID (here \"%s\")",
                    store->seconds, store->why, store->world.size, store->world.address, store->world.port,
                    store->world.job);
@@ -170,7 +170,7 @@ static cs_status connect_until(ce_store *store, double end)
 
 static cs_status lost(const ce_store *store)
 {
-    return ce_fail(CS_NO_PEER, "rank 0 was lost while the ranks met (rank %d asked it)", store->world.rank);
+    return ce_fail(CS_NO_PEER, "rank 0 ended during the rendezvous (noticed by rank %d)", store->world.rank);
 }
 
 static bool move(ce_store *store, void *data, size_t bytes, bool in, double end)
@@ -211,7 +211,7 @@ static cs_status ask(ce_store *store, int kind, char *body, size_t *bytes, doubl
         return lost(store);
     struct iovec parts[] = { { &head, offsetof(ce_store_head, tag) }, { body, head.bytes } };
     if (!ce_seal_check(&store->seal, head.tag, parts, 2))
-        return ce_fail(CS_NO_PEER, "an answer at the meeting of the ranks is not rank 0's");
+        return ce_fail(CS_NO_PEER, "an answer at the rendezvous does not come from rank 0");
     *bytes = head.bytes;
     body[head.bytes] = 0;
     return head.kind == CE_STORE_REPLY ? CS_OK : ce_fail(CS_NO_PEER, "%s", body);
@@ -220,7 +220,8 @@ static cs_status ask(ce_store *store, int kind, char *body, size_t *bytes, doubl
 static cs_status check_name(const char *name)
 {
     if (!name[0] || strlen(name) > CE_STORE_NAME)
-        return ce_fail(CS_BAD_CONFIG, "store: a name has 1 to %d bytes, not %zu", CE_STORE_NAME, strlen(name));
+        return ce_fail(CS_BAD_CONFIG, "rendezvous store: a key has 1 to %d bytes, not %zu", CE_STORE_NAME,
+                       strlen(name));
     return CS_OK;
 }
 
@@ -230,7 +231,7 @@ cs_status ce_store_set(ce_store *store, const char *name, const void *value, siz
     size_t length = strlen(name), whole = 1 + length + bytes;
     CE_TRY(check_name(name));
     if (bytes > CE_STORE_VALUE)
-        return ce_fail(CS_BAD_CONFIG, "store: a value has at most %d bytes, not %zu", CE_STORE_VALUE, bytes);
+        return ce_fail(CS_BAD_CONFIG, "rendezvous store: a value has at most %d bytes, not %zu", CE_STORE_VALUE, bytes);
     body[0] = (char)length;
     memcpy(body + 1, name, length);
     memcpy(body + 1 + length, value, bytes);
@@ -247,7 +248,8 @@ cs_status ce_store_get(ce_store *store, const char *name, void *value, size_t ca
     memcpy(body + sizeof milliseconds, name, strlen(name));
     CE_TRY(ask(store, CE_STORE_GET, body, &whole, seconds));
     if (whole > capacity)
-        return ce_fail(CS_NO_PEER, "store: \"%s\" has %zu bytes, more than the %zu expected", name, whole, capacity);
+        return ce_fail(CS_NO_PEER, "rendezvous store: the value of \"%s\" has %zu bytes, at most %zu are expected",
+                       name, whole, capacity);
     memcpy(value, body, whole);
     *bytes = whole;
     return CS_OK;

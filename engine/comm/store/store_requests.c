@@ -55,11 +55,14 @@ static void try_answer(const ce_store_server *server, ce_store_client *to)
     } else if (to->waits == CE_STORE_ALL && server->missing == 0) {
         answer(to, CE_STORE_REPLY, NULL, 0);
     } else if (to->waits == CE_STORE_GET && time > to->deadline) {
-        ce_fail(CS_NO_PEER, "no rank has set \"%s\" within %.3g seconds", to->wants, to->seconds);
+        ce_fail(CS_NO_PEER,
+                "rendezvous store: rendezvous store: rendezvous store: rendezvous store: no rank has set \"%s\" "
+                "within %.3g seconds",
+                to->wants, to->seconds);
         ce_store_requests_fail(to);
     } else if (to->waits == CE_STORE_ALL && time > to->deadline) {
         ce_fail(CS_NO_PEER,
-                "%s did not come within %.3g seconds: start all %d ranks with the same MASTER_ADDR (here \"%s\"), "
+                "%s did not join within %.3g seconds: start all %d ranks with the same MASTER_ADDR (here \"%s\"), "
                 "MASTER_PORT (here %d) and CSPEED_JOB_ID (here \"%s\")",
                 ce_store_requests_list_missing(server, &names), to->seconds, server->world.size, server->world.address,
                 server->world.port, server->world.job);

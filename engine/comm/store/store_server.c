@@ -21,7 +21,7 @@ enum { MAX_UNAUTHENTICATED = 256, REPORT_SECONDS = 10, PAUSE_SECONDS = 1, TICK_M
 
 static void log_refusal(const ce_store_client *client)
 {
-    ce_log(CE_LOG_WARNING, "refused %s at the meeting of the ranks: %s", client->from, cs_error());
+    ce_log(CE_LOG_WARNING, "refused a connection from %s at the rendezvous: %s", client->from, cs_error());
 }
 
 static void drop(ce_store_server *server, ce_store_client *client)
@@ -56,10 +56,11 @@ static int rank_of(const ce_store_server *server, const ce_join *join)
     if (name.size != world->size)
         ce_fail(CS_NO_PEER, "rank %d has WORLD_SIZE %d, but rank 0 has %d", name.rank, name.size, world->size);
     else if (name.rank < 0 || name.rank >= world->size)
-        ce_fail(CS_NO_PEER, "rank %d has no place in a world of %d", name.rank, world->size);
+        ce_fail(CS_NO_PEER, "rank %d is not below WORLD_SIZE %d", name.rank, world->size);
     else if (server->connected[name.rank])
-        ce_fail(CS_NO_PEER, "there are two ranks %d at MASTER_PORT %d, job \"%s\": give each job its own port or id",
-                name.rank, world->port, world->job);
+        ce_fail(CS_NO_PEER,
+                "there are two ranks %d at MASTER_PORT %d, job \"%s\": give each job its own port or job id", name.rank,
+                world->port, world->job);
     else
         return name.rank;
     return -1;
@@ -125,7 +126,7 @@ static void pause_listening(ce_store_server *server, int error)
     if (error == EAGAIN || error == ECONNABORTED || error == EINTR)
         return;
     if (server->paused_until == 0)
-        ce_log(CE_LOG_WARNING, "ranks cannot come to their meeting: %s", ce_reason(error));
+        ce_log(CE_LOG_WARNING, "ranks cannot connect to the rendezvous: %s", ce_reason(error));
     server->paused_until = ce_clock_seconds() + PAUSE_SECONDS;
 }
 
@@ -228,8 +229,9 @@ static void report_missing(ce_store_server *server)
     if (server->missing == 0 || time < server->reported + REPORT_SECONDS)
         return;
     server->reported = time;
-    ce_log(CE_LOG_INFO, "waiting for %s of %d for %.0f s now, at %s:%d", ce_store_requests_list_missing(server, &names),
-           server->world.size, time - server->begun, server->world.address, server->world.port);
+    ce_log(CE_LOG_INFO, "waiting for %s of %d ranks since %.0f s, at %s:%d",
+           ce_store_requests_list_missing(server, &names), server->world.size, time - server->begun,
+           server->world.address, server->world.port);
 }
 
 static void *serve(void *argument)
@@ -276,7 +278,8 @@ cs_status ce_store_server_open(ce_store_server **server, int listener, const cs_
     int error = made->wakeup >= 0 ? ce_thread_start(&made->thread, serve, made) : ENOMEM;
     if (error) {
         free_server(made);
-        return ce_fail_errno(CS_NO_MEMORY, error, "no thread to keep the meeting of %d ranks", world->size);
+        return ce_fail_errno(CS_NO_MEMORY, error, "no thread can be started for the rendezvous of %d ranks",
+                             world->size);
     }
     *server = made;
     return CS_OK;

@@ -150,7 +150,7 @@ static void check_head(ce_tcp *tcp, int from)
     const ce_tcp_head *head = &link->in.heads[link->in.at];
     struct iovec part = signed_part(head);
     if (!ce_seal_check(&link->seal, head->tag, &part, 1))
-        ce_fatal(CS_NO_PEER, "a frame on the connection with rank %d is not of that rank, or not in its turn",
+        ce_fatal(CS_NO_PEER, "a message on the connection with rank %d is not from that rank, or is out of order",
                  ce_comm_name(tcp->comm, from));
     if (head->call.what == CE_TCP_CLOSED)
         end_because_of(tcp, from, "has left");
@@ -335,7 +335,7 @@ static void check_time(ce_tcp *tcp)
         return;
     for (int i = 0; i < tcp->size; i++)
         if (!is_complete(&tcp->links[i].in) || !is_complete(&tcp->links[i].out))
-            end_because_of(tcp, i, "did not come within the time of a call");
+            end_because_of(tcp, i, "did not take part within the time limit of a call");
 }
 
 static short events_of(const ce_tcp_link *link)

@@ -75,7 +75,7 @@ static cs_status collect(mesh_builder *all)
         snprintf(name, sizeof name, "endpoint/%d", i);
         CE_TRY(ce_store_get(all->store, name, &all->endpoints[i], sizeof(ce_mesh_endpoint), &bytes, all->seconds));
         if (bytes != sizeof(ce_mesh_endpoint))
-            return ce_fail(CS_NO_PEER, "rank %d is of another version of cspeed: install the same on all hosts", i);
+            return ce_fail(CS_NO_PEER, "rank %d has another version of cspeed: install the same on all hosts", i);
     }
     for (int from = 0; from < size; from += (int)PER_PAGE) {
         int count = size - from < (int)PER_PAGE ? size - from : (int)PER_PAGE;
@@ -100,7 +100,7 @@ static cs_status exchange_endpoints(mesh_builder *all)
         snprintf(name, sizeof name, "page/%d", from);
         CE_TRY(ce_store_get(all->store, name, &all->endpoints[from], capacity, &bytes, all->seconds));
         if (bytes != (capacity < PER_PAGE * sizeof(ce_mesh_endpoint) ? capacity : PER_PAGE * sizeof(ce_mesh_endpoint)))
-            return ce_fail(CS_NO_PEER, "rank 0 is of another version of cspeed: install the same on all hosts");
+            return ce_fail(CS_NO_PEER, "rank 0 has another version of cspeed: install the same on all hosts");
     }
     return CS_OK;
 }
@@ -135,8 +135,8 @@ static cs_status connect_to(mesh_builder *all, int rank)
     cs_status status = ce_socket_connect_to(&made, &address, all->keyed, all->end - ce_clock_seconds());
     if (status == CS_NO_PEER)
         return ce_fail(CS_NO_PEER,
-                       "rank %d cannot reach rank %d at %s: if its host has another network for this, name the "
-                       "interface in CSPEED_SOCKET_IFNAME: %s",
+                       "rank %d cannot reach rank %d at %s: if its host must be reached through another network, "
+                       "name the interface in CSPEED_SOCKET_IFNAME: %s",
                        all->tcp->rank, rank, ce_socket_text(&address, text), cs_error());
     CE_TRY(status);
     begin_joining(all, &all->peers[all->peer_count++], made, rank);
@@ -170,7 +170,7 @@ static cs_status accept_peer(mesh_builder *all)
     int accepted = accept4(all->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (accepted < 0)
         return errno == EMFILE || errno == ENFILE
-                   ? ce_fail_errno(CS_NO_PEER, errno, "rank %d cannot take a connection of another", all->tcp->rank)
+                   ? ce_fail_errno(CS_NO_PEER, errno, "rank %d cannot accept a connection", all->tcp->rank)
                    : CS_OK;
     if (all->peer_count == all->peer_capacity)
         drop_unknown(all);
@@ -188,8 +188,8 @@ static cs_status admit(mesh_builder *all, peer *with)
                 (caller ? its.rank == with->rank : its.rank > all->tcp->rank && its.rank < all->tcp->size) &&
                 all->tcp->links[its.rank].socket < 0;
     if (!fits)
-        return ce_fail(CS_NO_PEER, "rank %d connects to rank %d, and has no reason to: two jobs have the same id",
-                       its.rank, all->tcp->rank);
+        return ce_fail(CS_NO_PEER, "rank %d connects to rank %d unexpectedly: two jobs have the same job id", its.rank,
+                       all->tcp->rank);
     ce_tcp_link *link = &all->tcp->links[its.rank];
     link->socket = with->socket;
     with->socket = -1;
@@ -209,10 +209,10 @@ static cs_status advance_handshake(mesh_builder *all, int index)
         return CS_OK;
     if (state == CE_JOIN_REFUSED)
         status = with->rank < 0 ? CS_OK
-                                : ce_fail(CS_NO_PEER, "rank %d and rank %d do not come together: %s", all->tcp->rank,
+                                : ce_fail(CS_NO_PEER, "rank %d and rank %d cannot connect: %s", all->tcp->rank,
                                           with->rank, cs_error());
     if (state == CE_JOIN_REFUSED && with->rank < 0)
-        ce_log(CE_LOG_WARNING, "refused a caller at rank %d: %s", all->tcp->rank, cs_error());
+        ce_log(CE_LOG_WARNING, "refused a connection to rank %d: %s", all->tcp->rank, cs_error());
     if (state == CE_JOIN_DONE)
         status = admit(all, with);
     drop(all, index);
@@ -226,8 +226,8 @@ static cs_status report_missing(const mesh_builder *all)
         if (i != all->tcp->rank && all->tcp->links[i].socket < 0)
             ce_names_add(&names, "%d", i);
     return ce_fail(CS_NO_PEER,
-                   "rank %d waited %.3g seconds for a connection with rank%s %s: if the hosts have another network for "
-                   "this, name the interface in CSPEED_SOCKET_IFNAME",
+                   "rank %d waited %.3g seconds for a connection with rank%s %s: if the hosts are connected by "
+                   "another network, name the interface in CSPEED_SOCKET_IFNAME",
                    all->tcp->rank, all->seconds, ce_plural(all->missing), ce_names_text(&names));
 }
 
@@ -263,7 +263,7 @@ static cs_status build(mesh_builder *all, ce_mesh_place *places)
     all->peers = calloc((size_t)all->peer_capacity, sizeof *all->peers);
     all->polls = calloc((size_t)all->peer_capacity + 1, sizeof *all->polls);
     if (!all->endpoints || !all->peers || !all->polls)
-        return ce_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", all->tcp->size);
+        return ce_fail(CS_NO_MEMORY, "out of memory for the rendezvous of %d ranks", all->tcp->size);
     CE_TRY(ce_join_key(all->key, &all->keyed));
     if (meeting && meeting->endpoints) {
         all->listener = *meeting->listener;

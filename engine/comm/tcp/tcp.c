@@ -20,9 +20,9 @@ static cs_status check_address(cs_world *world)
         return CS_OK;
     if (world->local_size < world->size)
         return ce_fail(CS_BAD_CONFIG,
-                       "environment: ranks on several hosts meet at MASTER_ADDR:MASTER_PORT: set both for "
-                       "all ranks, to the host of rank 0 and a free port there (mpirun -x MASTER_ADDR=... "
-                       "-x MASTER_PORT=..., srun passes them on)");
+                       "environment: ranks on several hosts connect at MASTER_ADDR:MASTER_PORT: set both for all "
+                       "ranks, to the host of rank 0 and a free port there (mpirun -x MASTER_ADDR=... -x "
+                       "MASTER_PORT=..., srun passes them on)");
     memcpy(world->address, "127.0.0.1", sizeof "127.0.0.1");
     return CS_OK;
 }
@@ -43,7 +43,7 @@ static cs_status connect_all(ce_tcp *tcp, ce_mesh_place *places, const cs_comm_s
 {
     double seconds = settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
     if (!places)
-        return ce_fail(CS_NO_MEMORY, "no memory for the places of %d ranks", tcp->size);
+        return ce_fail(CS_NO_MEMORY, "out of memory for the addresses of %d ranks", tcp->size);
     CE_TRY(ce_mesh_open(tcp, places, seconds));
     return ce_hierarchical_fits(tcp, places) ? ce_hierarchical_open(tcp, settings) : ce_heap_open(tcp->comm, settings);
 }

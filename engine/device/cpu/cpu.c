@@ -35,8 +35,9 @@ static void describe(cs_device *device)
 {
     snprintf(device->description, sizeof device->description, "cpu: %d thread%s, %s; %s", device->threads,
              ce_plural(device->threads), ce_isa_name(device->isa),
-             ce_cpu_computes_bf16(device) ? "bf16 matrices are multiplied as bf16; fp16 is stored, fp32 computed"
-                                          : "bf16 and fp16 are stored, fp32 computed");
+             ce_cpu_computes_bf16(device)
+                 ? "bf16 matrices are multiplied in bf16; fp16 is only stored, and computed in fp32"
+                 : "bf16 and fp16 are only stored, and computed in fp32");
 }
 
 static cs_status cpu_open(cs_device *device, const ce_device_settings *settings)

@@ -140,8 +140,8 @@ cs_status ce_matmul_limit(ce_isa isa)
         ((unsigned)dnnl_get_effective_cpu_isa() & ~(unsigned)limits[isa]) == 0)
         return CS_OK;
     return ce_fail(CS_UNSUPPORTED,
-                   "not supported: oneDNN uses more than %s already, and changes that only once in a process; set "
-                   "CSPEED_CPU_ISA=%s for every rank",
+                   "not supported: oneDNN already uses more instructions than %s, and its limit can be set only once "
+                   "in a process; set CSPEED_CPU_ISA=%s for every rank",
                    ce_isa_name(isa), ce_isa_name(isa));
 }
 
@@ -155,7 +155,7 @@ cs_status ce_matmul_open(ce_matmul **matmul, cs_device *device)
 {
     ce_matmul *new = *matmul = calloc(1, sizeof *new);
     if (!new || !(new->streams = calloc((size_t)device->threads, sizeof(dnnl_stream_t))))
-        return ce_fail(CS_NO_MEMORY, "no memory for oneDNN's primitives");
+        return ce_fail(CS_NO_MEMORY, "out of memory for oneDNN's primitives");
     new->device = device;
     if (dnnl_version()->major != DNNL_VERSION_MAJOR)
         return ce_fail(CS_NO_DEVICE,

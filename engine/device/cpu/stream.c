@@ -46,7 +46,7 @@ cs_status ce_worker_open(ce_worker **worker)
 {
     *worker = calloc(1, sizeof **worker);
     if (!*worker)
-        return ce_fail(CS_NO_MEMORY, "no memory for the comm stream");
+        return ce_fail(CS_NO_MEMORY, "out of memory for the queue of collectives");
     pthread_mutex_init(&(*worker)->lock, NULL);
     pthread_cond_init(&(*worker)->given_more, NULL);
     pthread_cond_init(&(*worker)->done_more, NULL);
@@ -54,7 +54,7 @@ cs_status ce_worker_open(ce_worker **worker)
     if (error) {
         free(*worker);
         *worker = NULL;
-        return ce_fail_errno(CS_NO_MEMORY, error, "cannot start the comm stream's thread");
+        return ce_fail_errno(CS_NO_MEMORY, error, "cannot start the thread that executes collectives");
     }
     return CS_OK;
 }

@@ -28,8 +28,8 @@ cs_status ce_cuda_count(int *count)
     (void)cudaRuntimeGetVersion(&runtime);
     if (driver == 0)
         return ce_fail(CS_NO_DEVICE,
-                       "device \"cuda\": there is no NVIDIA driver here (libcuda.so.1): install one that "
-                       "knows CUDA %d.%d, or use \"cpu\"",
+                       "device \"cuda\": there is no NVIDIA driver here (libcuda.so.1): install one for CUDA %d.%d, "
+                       "or use \"cpu\"",
                        runtime / 1000, runtime % 1000 / 10);
     if (error == cudaErrorInsufficientDriver)
         return ce_fail(CS_NO_DEVICE,
@@ -43,7 +43,7 @@ cs_status ce_cuda_count(int *count)
     if (error != cudaSuccess && error != cudaErrorNoDevice)
         return refuse(error, "GPUs cannot be counted");
     if (*count == 0 && visible)
-        return ce_fail(CS_NO_DEVICE, "device \"cuda\": CUDA_VISIBLE_DEVICES=\"%s\" hides all GPUs of this machine",
+        return ce_fail(CS_NO_DEVICE, "device \"cuda\": CUDA_VISIBLE_DEVICES=\"%s\" excludes all GPUs of this machine",
                        visible);
     if (*count == 0)
         return ce_fail(CS_NO_DEVICE, "device \"cuda\": there is a driver here but no GPU; use \"cpu\"");

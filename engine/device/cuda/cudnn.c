@@ -34,8 +34,8 @@ static void check(const struct ce_cudnn *cudnn, cudnnStatus_t status, const char
 {
     if (status != CUDNN_STATUS_SUCCESS)
         ce_fatal(CS_NO_DEVICE,
-                 "cuDNN: %s: %s; the environment's CSPEED_CUDNN=none leaves attention to the engine's own "
-                 "kernels",
+                 "cuDNN: %s: %s; the environment variable CSPEED_CUDNN=none selects the engine's own kernels for "
+                 "attention",
                  what, cudnn->library.describe(status));
 }
 
@@ -63,7 +63,7 @@ static struct ce_cudnn *cudnn_of(cs_device *device)
         ce_fatal(CS_NO_MEMORY, "no memory for cuDNN's plans");
     cs_status status = open_handle(cuda->cudnn);
     if (status != CS_OK)
-        ce_log(status == CS_NO_DEVICE ? CE_LOG_DEBUG : CE_LOG_INFO, "%s; attention runs by the engine's own kernels",
+        ce_log(status == CS_NO_DEVICE ? CE_LOG_DEBUG : CE_LOG_INFO, "%s; attention uses the engine's own kernels",
                cs_error());
     return cuda->cudnn;
 }

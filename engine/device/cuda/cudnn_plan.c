@@ -111,7 +111,8 @@ cs_status ce_cudnn_plan_open(ce_cudnn_plan *plan, const ce_cudnn_library *librar
     ce_cudnn_graph *graph = &plan->graph;
     *plan = (ce_cudnn_plan){ .shape = *shape };
     if (is_known_wrong(library, shape))
-        return ce_fail(CS_UNSUPPORTED, "its version %zu is wrong for lengths that 128 does not divide",
+        return ce_fail(CS_UNSUPPORTED,
+                       "its version %zu computes wrong results for lengths that are not multiples of 128",
                        library->version());
     ce_cudnn_graph_open(graph, library);
     ce_cudnn_attention_graph(graph, shape);

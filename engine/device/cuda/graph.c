@@ -96,8 +96,9 @@ bool ce_cuda_replays(uint64_t what)
 void ce_cuda_graph_forbid(void)
 {
     if (active)
-        ce_fatal(CS_UNSUPPORTED, "not supported: waiting for the device inside of forward or backward with "
-                                 "cspeed.cuda_graphs, because a graph runs when all of it is known; set it to false");
+        ce_fatal(CS_UNSUPPORTED, "not supported: waiting for the device during forward or backward with "
+                                 "cspeed.cuda_graphs, because a graph starts only after it is complete; set it to "
+                                 "false");
 }
 
 static cudaEvent_t new_event(ce_cuda_graphs *graphs, ce_stream_role role)
@@ -251,8 +252,8 @@ void ce_cuda_graph_end(cs_device *device)
     if (graphs->capturing)
         finish_capture(device);
     else if (graphs->hash != it->hash)
-        ce_fatal(CS_UNSUPPORTED, "not supported: a model whose forward or backward is not the same each time, with "
-                                 "cspeed.cuda_graphs, because what was captured is run again; set it to false");
+        ce_fatal(CS_UNSUPPORTED, "not supported: a model whose forward or backward changes from step to step, with "
+                                 "cspeed.cuda_graphs, because the captured operations are repeated; set it to false");
     active = NULL;
     graphs->open = NULL;
     CE_CUDA(cudaGraphLaunch(it->ready, ce_cuda_compute(device)));

@@ -226,7 +226,7 @@ void ce_cuda_product(cs_device *device, const ce_product *product)
         .a = product->a.data, .b = product->b.data, .bias = bias.data, .c = product->c.data, .add = product->add
     };
     if (!run(device, product, bias.data ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT, &on))
-        ce_fatal(CS_UNSUPPORTED, "cuBLASLt knows no way to multiply (%lld, %lld) of type %d",
+        ce_fatal(CS_UNSUPPORTED, "cuBLASLt has no algorithm to multiply (%lld, %lld) of type %d",
                  (long long)cs_rows(product->c), (long long)cs_columns(product->c), (int)product->a.dtype);
 }
 

@@ -8,10 +8,11 @@
 static const char *advice(cudaError_t error)
 {
     if (error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorStreamCaptureWrongThread)
-        return "; it cannot be captured: cspeed.cuda_graphs set to false does without";
+        return "; it cannot be captured in a graph: set cspeed.cuda_graphs to false";
     if (error < cudaErrorIllegalAddress || error > cudaErrorLaunchFailure)
         return "";
-    return "; this is where it was seen, an operation before may have done it: CUDA_LAUNCH_BLOCKING=1 shows which";
+    return "; the error was noticed here, but an earlier operation may have caused it: CUDA_LAUNCH_BLOCKING=1 shows "
+           "which";
 }
 
 void ce_cuda_check(cudaError_t error, const char *call, const char *file, int line)

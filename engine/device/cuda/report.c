@@ -71,7 +71,7 @@ static void print_libraries(FILE *out)
         fprintf(out, "cuDNN\t%zu.%zu.%zu%s\n", dnn / 10000, dnn / 100 % 100, dnn % 100,
                 ce_cudnn_attention ? "" : ", not used: built without its header");
     else
-        fprintf(out, "cuDNN\tabsent: attention runs by the module's own kernels\n");
+        fprintf(out, "cuDNN\tabsent: attention uses the module's own kernels\n");
 }
 
 /* ---- GPUs ---- */

@@ -42,7 +42,7 @@ static int candidates(cs_device *device, const ce_cuda_plan *plan, cublasLtMatmu
     cublasLtMatmulPreference_t preference;
     int count = 0;
     if (cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS)
-        ce_fatal(CS_NO_DEVICE, "cuBLASLt makes no preference");
+        ce_fatal(CS_NO_DEVICE, "cuBLASLt cannot create a preference");
     if (cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &capacity,
                                              sizeof capacity) != CUBLAS_STATUS_SUCCESS)
         ce_fatal(CS_NO_DEVICE, "cuBLASLt refuses a workspace of %zu bytes", capacity);

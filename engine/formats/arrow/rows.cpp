@@ -103,8 +103,7 @@ void put_text(std::string &line, std::string_view text)
 void put_bytes(std::string &line, std::string_view bytes)
 {
     if (!arrow::util::ValidateUTF8(bytes))
-        throw std::runtime_error(
-            "a binary value that is not UTF-8, so it is no text: decode the column when it is written");
+        throw std::runtime_error("a binary value that is not UTF-8 text: write the column as decoded text");
     put_text(line, bytes);
 }
 
@@ -112,7 +111,7 @@ void put_real(std::string &line, double value)
 {
     char digits[32];
     if (!std::isfinite(value))
-        throw std::runtime_error("a number that is not finite, which JSON has no form for");
+        throw std::runtime_error("a number that is not finite, which JSON cannot represent");
     snprintf(digits, sizeof digits, "%.17g", value);
     line += digits;
     if (!strpbrk(digits, ".e"))
@@ -280,8 +279,8 @@ struct Writer {
             columns.push_back(field->name());
         }
         if (columns.empty())
-            throw std::runtime_error("none of its columns is known as text or conversation: they are " + all +
-                                     " (\"columns\" and \"field\" name columns)");
+            throw std::runtime_error("no column has a name that is read as text or conversation; the columns are " +
+                                     all + " (\"columns\" and \"field\" name columns)");
     }
 
     /* Returns false if no more text is wanted. */
@@ -292,7 +291,7 @@ struct Writer {
         for (const std::string &name : columns) {
             arrays.push_back(batch.GetColumnByName(name));
             if (!arrays.back())
-                throw std::runtime_error("the column \"" + name + "\" is there twice, or not in each part");
+                throw std::runtime_error("the column \"" + name + "\" exists twice, or is missing in some part");
             column = name;
             must(arrays.back()->ValidateFull());
         }

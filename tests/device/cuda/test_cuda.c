@@ -87,7 +87,7 @@ START_TEST(hidden_gpus_are_reported)
     setenv("CSPEED_EMULATOR_DEVICES", "0", 1);
     setenv("CUDA_VISIBLE_DEVICES", "", 1);
     ck_assert_int_eq(ce_device_open(&device, &(ce_device_settings){ .kind = "cuda" }), CS_NO_DEVICE);
-    ck_assert_ptr_nonnull(strstr(cs_error(), "CUDA_VISIBLE_DEVICES=\"\" hides all"));
+    ck_assert_ptr_nonnull(strstr(cs_error(), "CUDA_VISIBLE_DEVICES=\"\" excludes all"));
     unsetenv("CUDA_VISIBLE_DEVICES");
     if (near_counts()) { /* only the emulated module can be without GPUs on every machine */
         ck_assert_int_eq(ce_device_open(&device, &(ce_device_settings){ .kind = "cuda" }), CS_NO_DEVICE);
@@ -184,7 +184,7 @@ START_TEST(out_of_memory_is_a_fatal_error)
     if (!near_emulated("too much"))
         return;
     ck_assert_int_eq(run_in_child(ask_too_much, said), cs_exit_code(CS_NO_MEMORY));
-    ck_assert_msg(strstr(said, "no memory for 1099511627776 bytes") != NULL, "it said: %s", said);
+    ck_assert_msg(strstr(said, "out of memory: 1099511627776 bytes are needed") != NULL, "it said: %s", said);
 }
 END_TEST
 

@@ -234,12 +234,12 @@ static const struct {
     int rounds; /* rounds before the fault */
     const char *says;
 } faults[] = {
-    { fill_otherwise, add_another, 2, "is not the same each time" },
-    { fill_otherwise, do_nothing, 2, "is not the same each time" },
-    { do_nothing, fill_otherwise, 3, "is not the same each time" },
-    { do_nothing, wait_inside, 1, "waiting for the device inside" },
-    { do_nothing, wait_inside, 3, "waiting for the device inside" },
-    { do_nothing, wait_for_event, 2, "waiting for the device inside" },
+    { fill_otherwise, add_another, 2, "changes from step to step," },
+    { fill_otherwise, do_nothing, 2, "changes from step to step," },
+    { do_nothing, fill_otherwise, 3, "changes from step to step," },
+    { do_nothing, wait_inside, 1, "waiting for the device during" },
+    { do_nothing, wait_inside, 3, "waiting for the device during" },
+    { do_nothing, wait_for_event, 2, "waiting for the device during" },
 };
 
 static void commit(size_t fault)
