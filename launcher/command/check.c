@@ -2,6 +2,7 @@
 #include "command/check.h"
 
 #include "ground/codes.h"
+#include "ground/programs.h"
 #include "ground/command.h"
 #include "plan/world_sizes.h"
 #include "wire/run_on_all.h"
@@ -189,13 +190,13 @@ static int ask(inquiry *all, const cl_host **hosts)
     static char command[6 * PATH_MAX], own_name[] = "localhost";
     static cl_host this_host = { .name = own_name };
     int count = all->plan->node_count, code;
-    char self[PATH_MAX] = "";
+    char self[PATH_MAX];
     reply *here = &all->replies[count];
     const cl_options *options = all->plan->options;
     for (int i = 0; i < count; i++)
         hosts[i] = all->plan->nodes[i].host;
     hosts[count] = &this_host;
-    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0 || !write_command(all, self, command, sizeof command))
+    if (!cl_programs_self(self) || !write_command(all, self, command, sizeof command))
         return cl_codes_fail(CL_CODE_SYSTEM, "the paths are too long for one command line");
     code = cl_run_on_all_run(&hosts[count], 1, &(cl_options){ 0 }, command, take, &(inquiry){ .replies = here });
     if (code == 0 && (here->code || !split(here)))

@@ -1,6 +1,6 @@
 /* run.c - runs a program on its ranks: makes the plan, then becomes the front process of the job. With --no_ssh, the
  * launcher of every node except the first becomes a relay (front/relay.h). If mpirun starts the ranks directly, mpirun
- * replaces the launcher (wire/mpi_ranks.h). */
+ * replaces the launcher (wire/mpi_ranks.c). */
 #include "command/run.h"
 
 #include "node/agent.h"
@@ -11,8 +11,8 @@
 #include "command/train_line.h"
 #include "front/relay.h"
 #include "node/program.h"
-#include "plan/transport.h"
-#include "wire/mpi_ranks.h"
+#include "plan/world_sizes.h"
+#include "wire/starter.h"
 
 #include <errno.h>
 #include <stdio.h>

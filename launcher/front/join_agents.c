@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define REMIND_EVERY (10 * CE_SECOND)
@@ -41,33 +40,15 @@ void cl_join_agents_open(cl_front *front)
     }
 }
 
-/* Starts the agent of this machine as a child process that is connected by a socket pair. */
-static int call_here(cl_front *front, cl_node *node)
+/* Closes, in the agent of this machine, what belongs to the front process. Otherwise, when the front process closes a
+ * link, the connection would stay open and the node would not notice. */
+static void release(void *owner)
 {
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no socket can be opened for the agent of this machine: %s",
-                             ce_reason(errno));
-    fflush(NULL);
-    node->pid = fork();
-    if (node->pid < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "the agent of this machine cannot be started: %s", strerror(errno));
-    if (node->pid == 0) {
-        /* Closes the links to other nodes in the child. Otherwise, when the front process closes a link, the connection
-         * would stay open and the node would not notice. */
-        for (int i = 0; i < front->node_total; i++)
-            if (&front->nodes[i] != node)
-                cl_link_close(&front->nodes[i].link);
-        cl_registry_forget(&front->registry);
-        cl_rendezvous_close(front->rendezvous);
-        close(ends[0]);
-        setsid();
-        cl_guard none = { .signals = front->guard->signals, .before = front->guard->before, .alive_fd = -1 };
-        _exit(cl_agent_serve(ends[1], ends[1], NULL, &none));
-    }
-    close(ends[1]);
-    cl_link_open(&node->link, ends[0], ends[0], NULL, false);
-    return 0;
+    cl_front *front = owner;
+    for (int i = 0; i < front->node_total; i++)
+        cl_link_close(&front->nodes[i].link);
+    cl_registry_forget(&front->registry);
+    cl_rendezvous_close(front->rendezvous);
 }
 
 static int call_remote(cl_front *front, cl_node *node)
@@ -95,7 +76,8 @@ static int call(cl_front *front, cl_node *node, int64_t now)
     node->state = CL_NODE_ABSENT;
     if (front->rendezvous && !node->here)
         return 0; /* this node connects by itself */
-    int code = node->here ? call_here(front, node) : call_remote(front, node);
+    int code =
+        node->here ? cl_agent_start(&node->pid, &node->link, front->guard, release, front) : call_remote(front, node);
     node->state = CL_NODE_CALLED;
     node->link.heard = now;
     return code;

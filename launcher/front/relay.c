@@ -19,7 +19,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,26 +35,9 @@ typedef struct {
     int code;
 } relay;
 
-static int start_agent(relay *here, const cl_guard *guard)
+static void release(void *owner)
 {
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no socket can be opened for the agent: %s", ce_reason(errno));
-    fflush(NULL);
-    here->agent_pid = fork();
-    if (here->agent_pid < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "the agent cannot be started: %s", strerror(errno));
-    if (here->agent_pid == 0) {
-        close(ends[0]);
-        cl_link_close(&here->front);
-        setsid();
-        cl_guard none = { .signals = guard->signals, .before = guard->before, .alive_fd = -1 };
-        _exit(cl_agent_serve(ends[1], ends[1], NULL, &none));
-    }
-    close(ends[1]);
-    cl_link_open(&here->agent, ends[0], ends[0], NULL, false);
-    here->agent.heard = ce_clock_now();
-    return 0;
+    cl_link_close(&((relay *)owner)->front);
 }
 
 /* Reduces the plan to the nodes of this attempt, which the order lists. The console needs this plan, because output
@@ -241,7 +223,9 @@ static int open_relay(relay *here, const cl_guard *guard)
         return code;
     cl_link_open(&here->front, joined.fd, joined.fd, joined.sealed ? joined.key : NULL, true);
     here->front.heard = ce_clock_now();
-    return start_agent(here, guard);
+    code = cl_agent_start(&here->agent_pid, &here->agent, guard, release, here);
+    here->agent.heard = ce_clock_now();
+    return code;
 }
 
 int cl_relay_run(cl_plan *plan, const cl_guard *guard)

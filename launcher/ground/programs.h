@@ -9,6 +9,9 @@
 #include <limits.h>
 #include <stdbool.h>
 
+/* Writes the path of this executable; "" and false if it cannot be read. */
+bool cl_programs_self(char path[PATH_MAX]);
+
 /* Writes the path of the folder that contains cspeed's own programs. In an installed tree this is libexec/cspeed. If
  * libexec/cspeed does not exist, as in a build tree, it is the folder of this executable. Both paths are derived from
  * the path of this executable, so an installed tree may be moved. Returns false if the path of this executable cannot

@@ -66,8 +66,7 @@ static void add_programs(cl_facts *facts)
 {
     static const char *const names[] = { "train", "pack", "generate", "eval", "bench" };
     char self_path[PATH_MAX], folder[PATH_MAX] = "", path[PATH_MAX + 32], found[CL_FACTS_VALUE] = "";
-    ssize_t length = readlink("/proc/self/exe", self_path, sizeof self_path - 1);
-    self_path[length < 0 ? 0 : length] = '\0';
+    cl_programs_self(self_path);
     bool known = cl_programs_folder(folder);
     cl_facts_add(facts, "binary", "%s", self_path);
     for (size_t i = 0; known && i < sizeof names / sizeof *names; i++) {

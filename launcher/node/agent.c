@@ -8,6 +8,7 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/must.h"
+#include "base/status.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -424,4 +426,26 @@ int cl_agent_serve(int in_fd, int out_fd, const unsigned char *key, const cl_gua
     cl_link_close(&agent->link);
     close(agent->signal_fd);
     return agent->abandoned ? CL_CODE_PEER : 0;
+}
+
+int cl_agent_start(pid_t *pid, cl_link *link, const cl_guard *guard, void (*release)(void *owner), void *owner)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return cl_codes_fail(CL_CODE_SYSTEM, "no socket can be opened for the agent of this machine: %s",
+                             ce_reason(errno));
+    fflush(NULL);
+    *pid = fork();
+    if (*pid < 0)
+        return cl_codes_fail(CL_CODE_SYSTEM, "the agent of this machine cannot be started: %s", strerror(errno));
+    if (*pid == 0) {
+        release(owner);
+        close(ends[0]);
+        setsid();
+        cl_guard none = { .signals = guard->signals, .before = guard->before, .alive_fd = -1 };
+        _exit(cl_agent_serve(ends[1], ends[1], NULL, &none));
+    }
+    close(ends[1]);
+    cl_link_open(link, ends[0], ends[0], NULL, false);
+    return 0;
 }

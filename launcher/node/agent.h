@@ -18,7 +18,6 @@
 #include "wire/link.h"
 #include "node/local.h"
 #include "node/logs.h"
-#include "node/tail.h"
 
 typedef enum {
     CL_AGENT_IDLE,
@@ -28,6 +27,23 @@ typedef enum {
     CL_AGENT_KILLING,
     CL_AGENT_SWEEPING
 } cl_agent_phase;
+
+/* ---- tail.c: the last bytes of an output stream in a ring buffer, for the message about a failure ---- */
+
+enum { CL_TAIL_BYTES = 16 << 10 };
+
+typedef struct {
+    char ring[CL_TAIL_BYTES];
+    uint64_t count; /* number of bytes appended so far */
+} cl_tail;
+
+/* Appends bytes of the output stream. */
+void cl_tail_feed(cl_tail *tail, const char *bytes, size_t count);
+
+/* Copies the last lines of the stream, at most `lines`, and returns their length in bytes. */
+size_t cl_tail_copy(const cl_tail *tail, int lines, char text[CL_TAIL_BYTES]);
+
+/* ---- agent.c ---- */
 
 typedef struct {
     cl_link link;
@@ -61,6 +77,10 @@ typedef struct {
 /* Sends HELLO, and serves the front process at the other end of these descriptors until it sends FINISH or is lost.
  * Returns the exit code. `key` is the key of a sealed link, or NULL. */
 int cl_agent_serve(int in_fd, int out_fd, const unsigned char *key, const cl_guard *guard);
+
+/* Starts an agent as a child process that is connected by a socket pair, and opens the link to it. The child calls
+ * release(owner), which closes the descriptors that the agent must not keep open. Returns 0 or CL_CODE_SYSTEM. */
+int cl_agent_start(pid_t *pid, cl_link *link, const cl_guard *guard, void (*release)(void *owner), void *owner);
 
 /* ---- agent_messages.c: messages to the front process ---- */
 void cl_agent_send_hello(cl_agent *agent);

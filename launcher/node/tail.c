@@ -1,5 +1,5 @@
 /* tail.c - keeps the last bytes of an output stream. */
-#include "node/tail.h"
+#include "node/agent.h"
 
 void cl_tail_feed(cl_tail *tail, const char *bytes, size_t count)
 {

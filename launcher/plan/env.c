@@ -184,13 +184,6 @@ static void forward(cl_env *env, const char *name, const char *value, const void
 
 /* ---- files ---- */
 
-int cl_env_parse(cl_env *env, const char *file, const char *text, size_t length, bool expand)
-{
-    ce_faults faults = { .count = 0 };
-    cl_envfile_read(env, file, text, length, expand, &faults);
-    return ce_faults_verdict(&faults, CL_CODE_FILE);
-}
-
 typedef struct {
     cl_env *env;
     bool expand;

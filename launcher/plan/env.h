@@ -26,11 +26,9 @@ typedef struct {
 /* Collects the variables from the options and from the environment of this process. Returns 0, or CL_CODE_FILE or
  * CL_CODE_NO_FILE with all faults in the message. */
 int cl_env_collect(cl_env *env, const cl_options *options);
-/* Adds the variables of an environment file, whose text is given, to `env`, and its faults to `faults` (envfile.c). */
+/* Adds the variables of an environment file, whose text is given, to `env`, and its faults to `faults` (envfile.c). If
+ * a variable occurs twice, its later value is used. */
 void cl_envfile_read(cl_env *env, const char *file, const char *text, size_t length, bool expand, ce_faults *faults);
-/* Does the same, and reports the faults. If a variable occurs twice, its
- * later value is used. Returns the same codes as cl_env_collect. */
-int cl_env_parse(cl_env *env, const char *file, const char *text, size_t length, bool expand);
 /* Adds a variable, or replaces its value and origin if it exists already. The strings are copied. */
 void cl_env_set(cl_env *env, const char *name, const char *value, const char *origin);
 const char *cl_env_value(const cl_env *env, const char *name); /* NULL: there is no such variable */

@@ -1,6 +1,4 @@
 /* transport.c - finds the transport that the arguments of a program or its configuration name. */
-#include "plan/transport.h"
-
 #include "plan/world_sizes.h"
 
 #include "config/config.h"

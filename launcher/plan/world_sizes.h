@@ -20,4 +20,11 @@ void cl_world_sizes_free(cl_world_sizes *sizes);
 /* Returns true if the list has this world size, or if every size is allowed. */
 bool cl_world_sizes_allow(const cl_world_sizes *sizes, int world_size);
 
+/* ---- transport.c: the transport that a program's arguments or its configuration name ---- */
+
+/* Returns true if the ranks of a program with these arguments will communicate by MPI: --backend mpi, --comm mpi
+ * (bench), --set cspeed.comm=mpi, or cspeed.comm "mpi" in the file that --config names. A file that cannot be read is
+ * ignored; the program reports what is wrong with it. */
+bool cl_transport_is_mpi(char **arguments);
+
 #endif

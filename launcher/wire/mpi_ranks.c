@@ -1,10 +1,9 @@
 /* mpi_ranks.c - starts the ranks of a job by mpirun. The command line has one part for each node, so that the ranks of
  * a node have consecutive numbers, and each node gets its own variables. */
-#include "wire/mpi_ranks.h"
+#include "wire/starter.h"
 
 #include "ground/codes.h"
 #include "ground/descriptors.h"
-#include "wire/starter.h"
 #include "wire/words.h"
 
 #include "base/must.h"

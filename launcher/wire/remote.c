@@ -3,6 +3,7 @@
 #include "wire/remote.h"
 
 #include "ground/codes.h"
+#include "ground/programs.h"
 #include "wire/remote_route.h"
 #include "wire/words.h"
 
@@ -379,14 +380,12 @@ static int start(cl_channel *channel, const cl_host *host, const cl_options *opt
 static bool write_agent_command(char *command, size_t capacity, const char *agent_path)
 {
     static const char search[] = "exec sh -c 'test -x \"$0\" && exec \"$0\" __agent; exec cspeed __agent' ";
-    char self[4096] = "cspeed", word[4 * 4096];
+    char self[PATH_MAX], word[4 * 4096];
     if (agent_path)
         return cl_words_quote(word, sizeof word, agent_path) &&
                snprintf(command, capacity, "exec %s __agent", word) < (int)capacity;
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length > 0)
-        self[length] = '\0';
-    return cl_words_quote(word, sizeof word, self) && snprintf(command, capacity, "%s%s", search, word) < (int)capacity;
+    const char *own = cl_programs_self(self) ? self : "cspeed";
+    return cl_words_quote(word, sizeof word, own) && snprintf(command, capacity, "%s%s", search, word) < (int)capacity;
 }
 
 static void warn(const cl_options *options)

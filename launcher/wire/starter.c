@@ -10,6 +10,7 @@
 
 #include "ground/codes.h"
 #include "ground/descriptors.h"
+#include "ground/programs.h"
 #include "wire/words.h"
 
 #include "base/must.h"
@@ -99,9 +100,8 @@ static int set_join_variable(const cl_plan *plan, int port)
 
 static void add_agent(cl_words *words, const cl_plan *plan)
 {
-    char self[4096];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[length > 0 ? length : 0] = '\0';
+    char self[PATH_MAX];
+    cl_programs_self(self);
     cl_words_add(words, "%s", plan->options->agent_path ? plan->options->agent_path : self);
     cl_words_add(words, "__agent");
     cl_words_add(words, "--join");

@@ -26,4 +26,11 @@ void cl_starter_allow_root(void);
  * is, connects to the rendezvous that its environment names, and serves the front process. Returns the exit code. */
 int cl_starter_join(const cl_options *options, char **arguments);
 
+/* ---- mpi_ranks.c: ranks that mpirun starts, without agents; each must be a process of MPI ---- */
+
+/* Replaces this process by the mpirun of --launcher openmpi or mpich, which starts the file `program` on every slot of
+ * the plan. mpirun then handles output, signals and failures, and gives the exit code. Launch flags that need an agent
+ * are refused. Returns only after a failure: CL_CODE_USAGE, CL_CODE_NOT_FOUND or CL_CODE_SYSTEM, with a message. */
+int cl_mpi_ranks_run(const cl_plan *plan, const char *program);
+
 #endif

@@ -10,7 +10,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void read_once(const uint8_t *data, size_t size, bool expand)
 {
     cl_env env = { 0 };
-    cl_env_parse(&env, "fuzz", (const char *)data, size, expand);
+    ce_faults faults = { .count = 0 };
+    cl_envfile_read(&env, "fuzz", (const char *)data, size, expand, &faults);
     for (int i = 0; i < env.count; i++) {
         const char *name = env.list[i].name;
         if (!*name || strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name))
