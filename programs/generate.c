@@ -5,6 +5,7 @@
 #include "use.h"
 #include "generate/generate.h"
 #include "base/asked.h"
+#include "base/input.h"
 #include "json/json.h"
 #include "base/plural.h"
 #include "text/encoder.h"
@@ -295,16 +296,14 @@ static void complete(const model *m, const char *const *prompts, answer *answers
 
 /* ---- one prompt: streamed ---- */
 
-static char *read_all(FILE *file)
+/* Returns the text of standard input without its last newline. */
+static char *read_all(void)
 {
-    ce_text text = { 0 };
-    char part[4096];
-    for (size_t size; (size = fread(part, 1, sizeof part, file)) > 0;)
-        ce_unicode_append(&text, part, size);
-    if (text.size > 0 && text.bytes[text.size - 1] == '\n')
-        text.size--;
-    ce_unicode_append(&text, "", 1);
-    return text.bytes;
+    size_t length = 0;
+    char *text = ce_input_all(stdin, SIZE_MAX / 2, &length);
+    if (text && length > 0 && text[length - 1] == '\n')
+        text[length - 1] = '\0';
+    return text ? text : ce_must_copy("");
 }
 
 /* Returns the text of a conversation up to its next answer, malloc'ed. If `typed` is true and `said` begins with '{',
@@ -341,7 +340,7 @@ static void answer_one(const model *m)
 {
     answer a = { .streams = is_rank_zero() };
     double started = ce_clock_seconds();
-    CE_FREED char *typed = m->given->prompt ? NULL : read_all(stdin);
+    CE_FREED char *typed = m->given->prompt ? NULL : read_all();
     const char *prompt = typed ? typed : m->given->prompt;
     if (typed && !*typed)
         leave(WRONG_CONTENT, "standard input is empty, as it always is with launch flags: --prompt TEXT gives the "

@@ -1,8 +1,10 @@
 /* input.c - opens files that a user named, or that lie in a folder that a user named. */
 #include "base/input.h"
+#include "base/must.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -59,4 +61,26 @@ cs_status ce_input_stream(FILE **file, const char *path)
     if (!*file)
         close(descriptor);
     return CS_OK;
+}
+
+char *ce_input_all(FILE *file, size_t limit, size_t *length)
+{
+    enum { PART_BYTES = 64 << 10 };
+    CE_FREED char *text = NULL;
+    size_t capacity = 0, used = 0, part = 1;
+    while (part && used <= limit) {
+        CE_MUST_HOLD(text, capacity, used + PART_BYTES + 1);
+        used += part = fread(text + used, 1, PART_BYTES, file);
+    }
+    if (ferror(file))
+        return NULL;
+    if (used > limit) {
+        errno = EFBIG;
+        return NULL;
+    }
+    char *whole = text;
+    text = NULL;
+    whole[used] = '\0';
+    *length = used;
+    return whole;
 }

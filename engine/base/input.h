@@ -15,5 +15,8 @@ cs_status ce_input_check(int *descriptor, const char *path);
 /* Does both. If the file cannot be opened, *file is NULL, errno is set and the result is CS_OK: the caller knows the
  * message. */
 cs_status ce_input_stream(FILE **file, const char *path);
+/* Reads to the end of the file and returns the text, NUL-terminated, which the caller frees. Returns NULL, with errno, if
+ * the file cannot be read or, with EFBIG, if it has more than `limit` bytes. */
+char *ce_input_all(FILE *file, size_t limit, size_t *length);
 
 #endif

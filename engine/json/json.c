@@ -275,13 +275,12 @@ static cs_status read_all(FILE *file, const char *path, char **text, size_t *len
     struct stat about;
     if (fstat(fileno(file), &about) == 0 && S_ISDIR(about.st_mode))
         return ce_fail(CS_NOT_FOUND, "%s is a directory: name the JSON file", path);
-    *text = ce_must_alloc(MAX_BYTES + 1);
-    *length = fread(*text, 1, MAX_BYTES + 1, file);
-    if (ferror(file))
-        return ce_fail_errno(CS_IO_ERROR, errno, "%s cannot be read", path);
-    if (*length > MAX_BYTES)
-        return ce_fail(CS_BAD_CONFIG, "%s is larger than %d MiB: this is not a configuration", path, MAX_BYTES >> 20);
-    return CS_OK;
+    *text = ce_input_all(file, MAX_BYTES, length);
+    if (*text)
+        return CS_OK;
+    return errno == EFBIG
+               ? ce_fail(CS_BAD_CONFIG, "%s is larger than %d MiB: this is not a configuration", path, MAX_BYTES >> 20)
+               : ce_fail_errno(CS_IO_ERROR, errno, "%s cannot be read", path);
 }
 
 cs_status ce_json_open(ce_json **doc, const char *path)

@@ -29,17 +29,14 @@ static cs_status slurp(ce_text *content, const char *folder, const char *name)
     if (!file)
         return errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND
                                                    : ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot open", path);
-    char part[1 << 16];
-    size_t got;
-    while ((got = fread(part, 1, sizeof part, file)) > 0 && content->size < MAX_BYTES)
-        ce_unicode_append(content, part, got);
-    bool failed = ferror(file);
+    content->bytes = ce_input_all(file, MAX_BYTES, &content->size);
+    bool long_file = errno == EFBIG;
     fclose(file);
-    if (failed)
-        return ce_fail(CS_IO_ERROR, "%s: cannot be read; it may be a folder", path);
-    if (content->size >= MAX_BYTES)
-        return ce_fail(CS_BAD_FILE, "%s: larger than %d bytes, the limit for files of a tokenizer", path, MAX_BYTES);
-    return CS_OK;
+    if (content->bytes)
+        return CS_OK;
+    return long_file
+               ? ce_fail(CS_BAD_FILE, "%s: larger than %d bytes, the limit for files of a tokenizer", path, MAX_BYTES)
+               : ce_fail(CS_IO_ERROR, "%s: cannot be read; it may be a folder", path);
 }
 
 /* Parses a JSON file. If the file does not exist, *root is NULL and the result CS_OK. */
@@ -51,7 +48,7 @@ static cs_status read_json(json_t **root, const char *folder, const char *name, 
     cs_status status = slurp(&content, folder, name);
     *root = NULL;
     if (status == CS_OK) {
-        *root = parse(content.bytes ? content.bytes : "", content.size);
+        *root = parse(content.bytes, content.size);
         if (!*root)
             status = ce_fail(CS_BAD_FILE, "%s/%s: %s", folder, name, cs_error());
     }
@@ -82,8 +79,8 @@ static cs_status read_template(ce_tokenizer *tokenizer, const char *name, const 
 {
     CE_CLOSED(ce_unicode_free) ce_text content = { 0 };
     cs_status status = slurp(&content, folder, file);
-    if (status == CS_OK && json_object_set_new(tokenizer->templates, name,
-                                               json_stringn(content.bytes ? content.bytes : "", content.size)) != 0)
+    if (status == CS_OK &&
+        json_object_set_new(tokenizer->templates, name, json_stringn(content.bytes, content.size)) != 0)
         status = ce_fail(CS_BAD_FILE, "%s/%s: not UTF-8", folder, file);
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
@@ -245,8 +242,7 @@ static cs_status read_model(ce_tokenizer *tokenizer, const char *folder, const c
     cs_status status = slurp(&content, folder, name);
     if (status == CS_OK) {
         ce_class_name(class, beside->config, beside->model, "TokenizersBackend");
-        status =
-            ce_sentencepiece_read(tokenizer, content.bytes ? content.bytes : "", content.size, class, beside->config);
+        status = ce_sentencepiece_read(tokenizer, content.bytes, content.size, class, beside->config);
         if (status != CS_OK)
             ce_fail(status, "%s/%s: %s", folder, name, cs_error());
     }

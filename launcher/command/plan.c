@@ -1,6 +1,7 @@
 /* plan.c - `cspeed plan`: prints what a command would do, without doing it. */
 #include "command/plan.h"
 
+#include "base/input.h"
 #include "ground/codes.h"
 #include "command/launch.h"
 #include "cspeed/options.h"
@@ -51,18 +52,17 @@ _Noreturn static void exec_program(const char *path, char **program, char *flag,
     _exit(CL_CODE_NOT_EXECUTABLE);
 }
 
-/* Reads until the other end of the pipe is closed. Returns the malloc'ed text without its last newline. */
+/* Reads until the other end of the pipe is closed, and closes this end. Returns the malloc'ed text without its last
+ * newline. */
 static char *read_all(int descriptor)
 {
-    char *text = NULL, part[4096];
     size_t size = 0;
-    FILE *into = open_memstream(&text, &size);
-    for (ssize_t got; into && (got = read(descriptor, part, sizeof part)) > 0;)
-        fwrite(part, 1, (size_t)got, into);
-    if (!into || fclose(into) != 0)
-        return NULL;
-    if (size > 0 && text[size - 1] == '\n')
-        text[size - 1] = 0;
+    FILE *pipe = fdopen(descriptor, "r");
+    char *text = pipe ? ce_input_all(pipe, SIZE_MAX / 2, &size) : NULL;
+    if (pipe)
+        fclose(pipe);
+    if (text && size > 0 && text[size - 1] == '\n')
+        text[size - 1] = '\0';
     return text;
 }
 
@@ -83,8 +83,7 @@ static int ask_memory(char **json, char **program, const cl_plan *plan)
     }
     if (json) {
         close(ends[1]);
-        *json = child > 0 ? read_all(ends[0]) : NULL;
-        close(ends[0]);
+        *json = read_all(ends[0]);
     }
     if (child < 0)
         return cl_codes_fail(CL_CODE_SYSTEM, "cannot start %s", path);
