@@ -81,11 +81,17 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
     if (named && !chosen->dir)
         /* check_whole is called again, so that cs_error() describes the checkpoint that `latest` names. */
         return check_whole(dir, name);
-    return chosen->dir ? CS_OK
-                       : ce_fail(CS_NOT_FOUND,
-                                 "%s is neither a folder of checkpoints, nor a checkpoint, nor a Hugging "
-                                 "Face folder: there is no latest, manifest.json or config.json in it",
-                                 dir);
+    if (chosen->dir)
+        return CS_OK;
+    if (ce_files_holds(dir, "adapter_config.json"))
+        return ce_fail(CS_NOT_FOUND,
+                       "%s is an adapter (adapter_config.json) and no model: give its base model as the model, and "
+                       "--adapter %s",
+                       dir, dir);
+    return ce_fail(CS_NOT_FOUND,
+                   "%s is neither a folder of checkpoints, nor a checkpoint, nor a Hugging Face folder: there is no "
+                   "latest, manifest.json or config.json in it",
+                   dir);
 }
 
 /* ---- the configuration without its training keys ---- */

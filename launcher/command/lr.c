@@ -20,8 +20,8 @@ typedef struct {
 
 static int check(const request *r)
 {
-    if (!r->file || r->steps == 0)
-        return cl_codes_fail(CL_CODE_USAGE, "lr: name a configuration, and --steps N");
+    if (!r->file)
+        return cl_codes_fail(CL_CODE_USAGE, "lr: name a configuration");
     if (r->plot && cs_plot_form_of(r->plot) == CS_PLOT_NO_FORM)
         return cl_codes_fail(CL_CODE_USAGE, "lr: --plot %s: give the file a name that ends in .svg, .html or .png",
                              r->plot);
@@ -45,14 +45,17 @@ static int read_arguments(request *r, char **at)
 
 /* Reads only the keys on which the schedule depends. The command therefore also works for a configuration whose batch
  * size does not match this process's world size. */
-static cs_status read_schedule(cs_config *config, int64_t steps)
+static cs_status read_schedule(cs_config *config, request *r)
 {
     json_t *total = ce_json_find(config->doc, "cspeed.steps");
+    if (r->steps == 0)
+        r->steps = json_is_integer(total) ? json_integer_value(total) : 0;
+    if (r->steps <= 0)
+        return ce_fail(CS_BAD_CONFIG, "lr: --steps N is needed, because %s has no cspeed.steps", r->file);
     ce_templates_check(config);
     CE_TRY(ce_json_verdict(config->doc));
     ce_auto_resolve(config);
-    config->settings.steps =
-        json_is_integer(total) && json_integer_value(total) > 0 ? json_integer_value(total) : steps;
+    config->settings.steps = r->steps;
     ce_steps_read_rates(config);
     return ce_json_verdict(config->doc);
 }
@@ -99,7 +102,7 @@ static int run(const cl_options *options, char **arguments)
     for (int i = 0; status == CS_OK && i < r.sets.count; i++)
         status = cs_config_set(config, r.sets.list[i]);
     if (status == CS_OK)
-        status = read_schedule(config, r.steps);
+        status = read_schedule(config, &r);
     code = status == CS_OK ? show(&r, &config->settings.schedule) : cs_exit_code(status);
     cs_config_close(config);
     return code;
@@ -109,13 +112,13 @@ const cl_command cl_command_lr = {
     .name = "lr",
     .group = "Look",
     .summary = "show the learning rate of a configuration at each step",
-    .usage = "cspeed lr FILE --steps N [--every K] [--plot FILE]\n"
+    .usage = "cspeed lr FILE [--steps N] [--every K] [--plot FILE]\n"
              "                 [--set KEY.PATH=VALUE]",
     .text =
         "Prints the learning rate of each optimizer step, and beta1 if a OneCycle schedule changes it.\n"
         "--every K prints only each K-th step, --plot draws the curve into FILE.svg, FILE.html or FILE.png, and --set overrides\n"
-        "a key of the configuration. If the schedule's total_num_steps is \"auto\", cspeed.steps is used, or\n"
-        "--steps if the file does not set it.\n",
+        "a key of the configuration. --steps N replaces cspeed.steps of the file, as it does for train; a schedule\n"
+        "whose total_num_steps is \"auto\" ends there.\n",
     .example = "cspeed lr ds_config.json --steps 1000 --every 50 --plot rate.svg",
     .run = run,
 };

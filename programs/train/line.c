@@ -39,7 +39,8 @@ static const cs_option table[] = {
         "folder of a Hugging Face model: its config.json and, to start from trained weights, its weights"),
     KEY("data", DATA, "PATH",
         "training data: a folder that `cspeed pack` wrote, or one token shard; or a file of text (.txt) or of rows "
-        "(.jsonl, .json, .parquet, .arrow), also compressed (.gz, .zst), or a folder of such files"),
+        "(.jsonl, .json, .parquet, .arrow), also compressed (.gz, .zst), or a folder of such files. The configuration's "
+        "cspeed.data.valid is not used then; --set cspeed.data.valid=PATH names validation data"),
     KEY("device", "cspeed.device", "auto|cpu|cuda", "compute on this device. Default: auto, a GPU if there is one"),
     KEY("backend", "cspeed.comm", "auto|nccl|gloo|mpi|cpu",
         "transport between the ranks, by the names of PyTorch; --set cspeed.comm=NAME takes more. Default: auto"),

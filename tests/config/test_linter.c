@@ -226,7 +226,14 @@ START_TEST(test_curve)
     free(picture);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed lr a.json --steps 5 --plot rate.gif"), 64);
     must_say("--plot rate.gif: give the file a name that ends in .svg, .html or .png", true);
-    ck_assert_int_eq(shell_run(CS_BIN "/cspeed lr a.json"), 64);
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed lr a.json"), 78);
+    must_say("--steps N is needed, because a.json has no cspeed.steps", true);
+    /* --steps replaces cspeed.steps, as it does for train */
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed lr a.json --set cspeed.steps=2"), 0);
+    must_say("           2  0.2 ", true);
+    must_say("           3  ", false);
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed lr a.json --set cspeed.steps=2 --steps 3"), 0);
+    must_say("           3  ", true);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed lr a.json --steps 3 --set scheduler.type=Nope"), 78);
     shell_write("b.json",
                 "{ \"optimizer\": { \"type\": \"SGD\", \"params\": { \"lr\": \"auto\" } }, \"scheduler\": { \"type\": "
