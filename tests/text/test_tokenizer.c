@@ -309,7 +309,7 @@ START_TEST(what_is_not_known_is_refused)
           CS_UNSUPPORTED, "post_processor.single[0]" },
         { PART("post_processor", "{\"type\": \"Sequence\", \"processors\": [" AROUND ", " AROUND "]}"), CS_UNSUPPORTED,
           "post_processor.processors[1]" },
-        { "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]}, " BYTES "}", CS_BAD_FILE, "merge 0" },
+        { "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]}, " BYTES "}", CS_BAD_FILE, "merges: entry 0" },
         { "{\"model\": {\"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}, " BYTES "}", CS_BAD_FILE, "id 0" },
         { "{\"model\": {\"vocab\": {\"a\": 99999999}, \"merges\": []}, " BYTES "}", CS_BAD_FILE, "99999999" },
         { "{\"model\": {\"vocab\": {\"a\": -1}, \"merges\": []}, " BYTES "}", CS_BAD_FILE, "-1" },
