@@ -154,7 +154,7 @@ START_TEST(the_launcher_starts_ranks_on_the_nodes_of_an_allocation)
     check_has("out.txt", "rank 3 of 4 on node-b and node-b\n");
     ck_assert_int_eq(code, 0);
     code = shell_run("salloc -N2 %s/cspeed --oversubscribe --master_addr 127.0.0.1 run sh -c 'exit $RANK'", CS_BIN);
-    check_has("out.txt", "left behind: nothing");
+    check_has("out.txt", "not ended: nothing");
     ck_assert_int_ge(code, 1);
     ck_assert_int_le(code, 3);
     end();
@@ -185,7 +185,7 @@ START_TEST(scancel_ends_all_ranks)
     shell_await("test -z \"$(squeue -h)\"");
     while (shell_find(folder, "train"))
         usleep(20000);
-    check_has("job.txt", "left behind: nothing");
+    check_has("job.txt", "not ended: nothing");
     ck_assert_int_eq(shell_run("%s/cspeed verify out", CS_BIN), 0);
     end();
 }
