@@ -287,7 +287,7 @@ START_TEST(changed_data_are_named)
     training_config("bf16", "", 1);
     ck_assert_int_eq(shell_run("cp -r data kept"), 0);
     training_expect(65, train_and_change("for f in data/train-*.bin; do truncate -s 4096 $f; done"));
-    ck_assert(training_says(".bin was cut from "));
+    ck_assert(training_says(".bin was truncated from "));
     ck_assert_int_eq(shell_run("rm -rf data; cp -r kept data"), 0);
     training_expect(65, train_and_change("for f in data/train-*.bin; do tr '\\000' '\\377' <$f >new; "
                                          "dd if=new of=$f conv=notrunc status=none; done"));
