@@ -107,14 +107,15 @@ static cs_status start_at_random(const cs_engine *engine, const char *folder)
     if (engine->settings->lora.dora && !engine->settings->lora.adapter && !reads && folder)
         return ce_fail(CS_BAD_CONFIG,
                        "cspeed.lora.dora: %s has no weights, whose norms are the initial magnitudes of DoRA", folder);
-    if (!reads && folder && (engine->lora.first || ce_preference_is_on(engine)))
-        return ce_fail(CS_BAD_CONFIG,
-                       "%s: %s has no weights (no *.safetensors), and adapters and preference training start from a "
-                       "trained model: name a folder with weights",
-                       engine->lora.first ? "cspeed.lora" : "cspeed.dpo", folder);
+    bool trained = engine->lora.first || ce_preference_is_on(engine); /* starts from a trained model */
     if (!reads)
-        ce_log(folder ? CE_LOG_WARNING : CE_LOG_NOTICE, "first values: random, seed %lld%s%s",
-               (long long)engine->settings->seed, folder ? "; there are no weights in " : "", folder ? folder : "");
+        ce_log(folder ? CE_LOG_WARNING : CE_LOG_NOTICE, "first values: random, seed %lld%s%s%s",
+               (long long)engine->settings->seed, folder ? "; there are no weights (*.safetensors) in " : "",
+               folder ? folder : "",
+               folder && trained
+                   ? ", and adapters and preference training need a trained model, unless a checkpoint of "
+                     "this training is loaded next"
+                   : "");
     return CS_OK;
 }
 

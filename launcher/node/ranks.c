@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const cl_ranks_forgotten[] = { "CSPEED_TERMINAL",      "CSPEED_BOUND",
-                                           "CSPEED_SECRET",        "CSPEED_SECRET_FILE",
-                                           "CSPEED_KEY_FD",        "CSPEED_MASTER_FD",
-                                           "CSPEED_INSECURE_JOIN", NULL };
+const char *const cl_ranks_forgotten[] = { "CSPEED_TERMINAL",      "CSPEED_BOUND",  "CSPEED_SECRET",
+                                           "CSPEED_SECRET_FILE",   "CSPEED_KEY_FD", "CSPEED_MASTER_FD",
+                                           "CSPEED_INSECURE_JOIN", "CSPEED_ON_END", NULL };
 
 typedef struct {
     cl_variable *list;
