@@ -333,12 +333,6 @@ static void print_all(const cl_front *front, FILE *out)
     print_resume_hint(front, out);
 }
 
-bool cl_failure_is_rank(const cl_front *front)
-{
-    return front->first >= 0 &&
-           (!front->code || cl_codes_of_status(front->workers[front->first].end.status) != CL_CODE_PEER);
-}
-
 bool cl_failure_is_explained(const cl_front *front)
 {
     return cl_codes_explained(cl_front_code(front)) ||

@@ -4,6 +4,7 @@
 #define CL_FAILURE_H
 
 #include "front/front.h"
+#include "ground/codes.h"
 
 /* Returns the report as a malloc'ed text, which the caller frees. If the job succeeded, the report is empty (""),
  * except that one line is written with --verbose or if processes remain. The report has several lines if a rank died or
@@ -14,7 +15,11 @@
 char *cl_failure_text(const cl_front *front);
 
 /* Returns true if the reported failure is that of the rank front->first; false if a node or the whole job failed. */
-bool cl_failure_is_rank(const cl_front *front);
+static inline bool cl_failure_is_rank(const cl_front *front)
+{
+    return front->first >= 0 &&
+           (!front->code || cl_codes_of_status(front->workers[front->first].end.status) != CL_CODE_PEER);
+}
 /* Returns true if another attempt would end in the same way: the job's exit code says this (cl_codes_explained), or the
  * failed rank has reported it (cl_workers_explained). */
 bool cl_failure_is_explained(const cl_front *front);

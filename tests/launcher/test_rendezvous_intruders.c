@@ -183,7 +183,7 @@ START_TEST(a_replay_is_refused)
     const char *news;
     while (!(news = cl_rendezvous_report(rendezvous)))
         ck_assert(!joining_turn(rendezvous, &second));
-    ck_assert_msg(strstr(news, "replay") != NULL, "%s", news);
+    ck_assert_msg(strstr(news, "repeats recorded messages") != NULL, "%s", news);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     const int fds[] = { accepted.fd, again, wire, caller, output };
