@@ -41,10 +41,13 @@ cs_config *arguments_read(char **argument, train_line *line)
     if (line->plan)
         set_world(config, line);
     CS_MUST(cs_config_finish(config));
-    if (line->plan && strcmp(line->plan, "units") == 0)
-        plan_show_units(config);
-    if (line->plan)
-        plan_show(config, line->world_size, strcmp(line->plan, "json") == 0);
+    if (line->plan) {
+        if (strcmp(line->plan, "units") == 0)
+            plan_show_units(config);
+        else
+            plan_show(config, line->world_size, strcmp(line->plan, "json") == 0);
+        exit(0);
+    }
     const char *tag = cs_config_get_string(config, "cspeed.tag");
     if (!tag || cs_config_get_string(config, "cspeed.load") || !line->fresh)
         return config;

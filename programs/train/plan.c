@@ -110,7 +110,6 @@ void plan_show(cs_config *config, int64_t world_size, bool json)
     }
     if (json)
         say("]}");
-    exit(0);
 }
 
 void plan_show_units(cs_config *config)
@@ -126,5 +125,4 @@ void plan_show_units(cs_config *config)
         say("%-*s  %14" PRId64 "  %16zu  %16zu", width, units[i].name, units[i].elements, units[i].values,
             units[i].part);
     free(units);
-    exit(0);
 }

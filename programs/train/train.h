@@ -17,9 +17,9 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 cs_config *arguments_read(char **argument, train_line *line);
 
 /* plan.c: prints the memory plan; takes ownership of the configuration */
-_Noreturn void plan_show(cs_config *config, int64_t world_size, bool json);
+void plan_show(cs_config *config, int64_t world_size, bool json);
 /* prints the units of sharding instead of the memory plan; takes ownership of the configuration too */
-_Noreturn void plan_show_units(cs_config *config);
+void plan_show_units(cs_config *config);
 
 /* outdir.c */
 /* creates the folders that `path` names before its last slash; returns the errno value of the last error, or 0 */
