@@ -139,11 +139,8 @@ const ce_key *ce_keys_find(const ce_key *table, int count, const char *name)
 
 const char *ce_keys_type_name(ce_key_type type)
 {
-    static const char *const types[] = { "true/false", "integer",
-                                         "number",     "text",
-                                         "choice",     "pair",
-                                         "JSON",       "accepted",
-                                         "refused",    "section" };
+    static const char *const types[] = { "true/false", "integer", "number",   "text",    "choice",
+                                         "pair",       "JSON",    "accepted", "refused", "section" };
     return types[type];
 }
 

@@ -218,9 +218,8 @@ static void print_text(cs_config *config, const request *r, cs_status status)
         printf("%s: refused\n", r->file);
         return;
     }
-    printf("%s: %s at world size %d%s\n", r->file,
-           status == CS_OK ? "accepted" : "refused",
-           config->world.size, status == CS_OK ? "" : " (--world_size N chooses another)");
+    printf("%s: %s at world size %d%s\n", r->file, status == CS_OK ? "accepted" : "refused", config->world.size,
+           status == CS_OK ? "" : " (--world_size N chooses another)");
     if (status == CS_OK)
         print_missing(&config->settings, r->file);
 }
@@ -241,9 +240,8 @@ static void print_json(cs_config *config, const request *r, cs_status status)
     ce_listing_each(config, add_value, values);
     for (int i = 0; i < ce_json_note_count(config->doc); i++)
         json_array_append_new(notes, json_string(ce_json_note_text(config->doc, i)));
-    json_t *all = json_pack("{sssisbsoso}", "file", r->file, "world_size", config->world.size,
-                            "accepted", status == CS_OK, "values",
-                            values, "notes", notes);
+    json_t *all = json_pack("{sssisbsoso}", "file", r->file, "world_size", config->world.size, "accepted",
+                            status == CS_OK, "values", values, "notes", notes);
     json_object_set_new(all, "refusals", status == CS_OK ? json_array() : lines_of(cs_error()));
     json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     putchar('\n');

@@ -136,7 +136,7 @@ int cl_program_may_be(const char *word)
         return 0;
     }
     const char *meant = find_nearest(word);
-    return cl_codes_fail(CL_CODE_USAGE,
-                         "%s is neither a command nor a program of cspeed%s%s%s; `cspeed run %s` starts %s on every rank",
-                         word, meant ? " (is " : "", meant ? meant : "", meant ? " meant?)" : "", word, path);
+    return cl_codes_fail(
+        CL_CODE_USAGE, "%s is neither a command nor a program of cspeed%s%s%s; `cspeed run %s` starts %s on every rank",
+        word, meant ? " (is " : "", meant ? meant : "", meant ? " meant?)" : "", word, path);
 }
