@@ -66,21 +66,19 @@ cs_status ce_input_stream(FILE **file, const char *path)
 char *ce_input_all(FILE *file, size_t limit, size_t *length)
 {
     enum { PART_BYTES = 64 << 10 };
-    CE_FREED char *text = NULL;
+    char *text = NULL;
     size_t capacity = 0, used = 0, part = 1;
     while (part && used <= limit) {
         CE_MUST_HOLD(text, capacity, used + PART_BYTES + 1);
         used += part = fread(text + used, 1, PART_BYTES, file);
     }
-    if (ferror(file))
-        return NULL;
-    if (used > limit) {
-        errno = EFBIG;
+    if (ferror(file) || used > limit) {
+        int reason = ferror(file) ? errno : EFBIG;
+        free(text);
+        errno = reason;
         return NULL;
     }
-    char *whole = text;
-    text = NULL;
-    whole[used] = '\0';
+    text[used] = '\0';
     *length = used;
-    return whole;
+    return text;
 }

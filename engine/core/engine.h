@@ -79,9 +79,8 @@ struct cs_engine {
     struct {
         cs_tensor targets, references; /* tensors that the device can read; without cspeed.dpo `references` is absent */
     } batch;
-    uint64_t *keys;    /* dropout key of each sequence */
-    ce_upload *upload; /* copies batches to the device; NULL if the device reads host memory */
-    int64_t *samples;
+    uint64_t *keys;     /* dropout key of each sequence */
+    ce_upload *upload;  /* copies batches to the device; NULL if the device reads host memory */
     bool graphs;        /* forward and backward run as CUDA graphs */
     uint64_t graph_key; /* key of the last forward's graph */
     bool uncaptured;    /* this forward is not captured in a graph, because the profiler waits for each unit */
@@ -132,7 +131,7 @@ struct cs_engine {
 
 /* ---- phase.c: begin and end of a phase ----
  * Between ce_phase_begin and ce_phase_end a phase is timed (cs_phases) and profiled, and the device's profiler shows it
- * as a named range. ce_phase_end also sets the next phase, prints memory_breakdown's lines, and reports a step. */
+ * as a named range. ce_phase_end also sets the next phase. Both call the observers. */
 void ce_phase_begin(cs_engine *engine, ce_phase phase); /* ends the program unless `phase` may begin now */
 void ce_phase_end(cs_engine *engine, ce_phase phase);
 /* Called in CE_STEP after the reduction of gradients: the time since the phase began is counted as time of backward. */
@@ -199,9 +198,8 @@ bool ce_backward_finishes(const cs_engine *engine); /* true if backward finishes
 bool ce_step_settle(cs_engine *engine);
 
 /* ---- step_judge.c: decides on the device whether a step counts, and with which factor ---- */
-size_t ce_step_judge_bytes(void);                     /* bytes of device memory for ce_step_judge_open */
-size_t ce_step_judge_summed(const cs_engine *engine); /* bytes of the sums over ranks */
-size_t ce_step_judge_sent(const cs_engine *engine);   /* bytes that a rank sends for the sums over ranks */
+size_t ce_step_judge_bytes(void);                   /* bytes of device memory for ce_step_judge_open */
+size_t ce_step_judge_sent(const cs_engine *engine); /* bytes that a rank sends for the sums over ranks */
 void ce_step_judge_open(cs_engine *engine, void *memory);
 void ce_step_judge_close(cs_engine *engine);
 void ce_step_judge_place(cs_engine *engine); /* copies engine->scaler to the device */

@@ -87,7 +87,8 @@ void ce_step_judge_seed(cs_engine *engine, cs_tensor dy)
     ce_state_seed(compute(engine), dy, device ? &device->verdict.scaler.scale : NULL, step_rows(engine, dy));
 }
 
-size_t ce_step_judge_summed(const cs_engine *engine)
+/* Returns the bytes of the sums over ranks. */
+static size_t summed_bytes(const cs_engine *engine)
 {
     return ce_preference_is_on(engine) ? sizeof(ce_step_sums) : offsetof(ce_step_sums, pairs);
 }
@@ -95,7 +96,7 @@ size_t ce_step_judge_summed(const cs_engine *engine)
 size_t ce_step_judge_sent(const cs_engine *engine)
 {
     size_t world = (size_t)engine->world.size;
-    return 2 * (world - 1) * ce_step_judge_summed(engine) / world;
+    return 2 * (world - 1) * summed_bytes(engine) / world;
 }
 
 static void add_up_and_judge(void *argument)
@@ -103,8 +104,7 @@ static void add_up_and_judge(void *argument)
     cs_engine *engine = argument;
     ce_step_judge_record *device = engine->judge.device;
     double traced = ce_trace_begin();
-    cs_comm_all_reduce(engine->comm, &device->sums, (int64_t)(ce_step_judge_summed(engine) / sizeof(int64_t)), CS_I64,
-                       CS_SUM);
+    cs_comm_all_reduce(engine->comm, &device->sums, (int64_t)(summed_bytes(engine) / sizeof(int64_t)), CS_I64, CS_SUM);
     ce_trace_end(CE_TRACE_COMMUNICATION, "all_reduce loss and norm", "", traced);
     ce_state_judge(ce_device_stream(engine->device, CE_COMM), &device->verdict, &device->sums, &engine->judge.terms);
 }

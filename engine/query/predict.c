@@ -40,17 +40,23 @@ void ce_predict_close(cs_engine *engine)
 }
 
 /* Releases the output of the last prediction. */
-static void drop(cs_engine *engine, ce_phase phase)
+static void drop(cs_engine *engine)
 {
     ce_predictor *predictor = engine->predictor;
-    if (!predictor || !predictor->output.data || (phase != CE_FORWARD && phase != CE_EVALUATE))
+    if (!predictor || !predictor->output.data)
         return;
     ce_pass_let_go(predictor->pass, predictor->output);
     predictor->output = (cs_tensor){ 0 };
     ce_pass_end(predictor->pass);
 }
 
-const ce_observer ce_predict_observer = { .phase_begin = drop };
+static void begin_phase(cs_engine *engine, ce_phase phase)
+{
+    if (phase == CE_FORWARD || phase == CE_EVALUATE)
+        drop(engine);
+}
+
+const ce_observer ce_predict_observer = { .phase_begin = begin_phase };
 
 /* Gives engine->predictor a pass of at least `bytes`. A loss needs only chunks of the last unit's output, but a
  * prediction needs all wanted rows of that output. If these rows need more than the memory of a step, predictions get
@@ -58,8 +64,9 @@ const ce_observer ce_predict_observer = { .phase_begin = drop };
 static cs_status open_pass(cs_engine *engine, size_t bytes)
 {
     const ce_settings *settings = engine->settings;
-    ce_predictor *predictor = engine->predictor =
-        engine->predictor ? engine->predictor : ce_must_alloc(sizeof *predictor);
+    if (!engine->predictor)
+        engine->predictor = ce_must_alloc(sizeof *engine->predictor);
+    ce_predictor *predictor = engine->predictor;
     if (!predictor->pass)
         predictor->pass = engine->pass;
     if (ce_pass_block_bytes(predictor->pass) >= bytes)
@@ -77,7 +84,7 @@ cs_status ce_predict_output(cs_engine *engine, const char *verb, const ce_forwar
     cs_unit *last = engine->model->units[engine->model->count - 1];
     int64_t longest = engine->model->inputs ? engine->model->inputs : engine->length;
     ce_phase_expect(engine, CE_FORWARD, verb);
-    drop(engine, CE_FORWARD);
+    drop(engine);
     if (!last->kind->predict)
         return ce_fail(CS_UNSUPPORTED, "not supported: %s, because the last unit (%s) has no predict function", verb,
                        last->kind->name);

@@ -44,7 +44,7 @@
  * Hybrid sharding (MiCS; PyTorch's HSDP) divides the ranks into groups of consecutive ranks. State is SHARDED over the
  * ranks of a group, and every group has all of it, so "all ranks" above means the ranks of the group. At the boundary,
  * the ranks that have the same part in different groups add the gradients of this part (an all-reduce over
- * ce_zero.across, in the type across_type of gradient.c). These ranks divide their part into shares. Each rank has one
+ * ce_zero.across, in the type that ce_reduction_across_type returns). These ranks divide their part into shares. Each rank has one
  * share, its `own` elements: only this rank adds the squares of their gradients to the norm, and only this rank reads
  * and writes them in checkpoints. Without hybrid sharding, `own` is the whole part.
  *
