@@ -12,7 +12,24 @@ cs_status cs_model_new(cs_model **model, int64_t width)
         return ce_fail(CS_BAD_CONFIG, "a model's width must be at least 1, not %lld", (long long)width);
     *model = ce_must_alloc(sizeof **model);
     (*model)->width = width;
+    (*model)->tp = (ce_cut_group){ .size = 1 };
     return CS_OK;
+}
+
+void ce_model_divide(cs_model *model, ce_cut_group group)
+{
+    CE_ASSERT(model->count == 0);
+    model->tp = group;
+}
+
+void ce_model_copy(cs_model *model, ce_cut_group group)
+{
+    model->tp = group;
+    for (int i = 0; i < model->count; i++)
+        for (int at = 0; at < model->units[i]->entry_count; at++) {
+            ce_unit_entry *entry = model->units[i]->entries[at];
+            entry->cut = ce_cut_whole(entry->param.value, group);
+        }
 }
 
 void cs_model_floats(cs_model *model, int64_t inputs, int64_t targets)
@@ -39,7 +56,8 @@ cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, co
     model->units[model->count++] = unit;
     model->total = model->count;
     kind->declare(unit, sizes);
-    model->parameters += unit->length;
+    for (int i = 0; i < unit->entry_count; i++)
+        model->parameters += ce_cut_count(&unit->entries[i]->cut);
     return unit;
 }
 

@@ -56,6 +56,30 @@ size_t ce_pass_block_bytes(const cs_pass *pass)
     return pass->shape.block_bytes;
 }
 
+void ce_pass_sum(cs_pass *pass, cs_tensor x)
+{
+    const ce_exchange *exchange = pass->shape.exchange;
+    if (exchange)
+        exchange->sum(exchange->argument, x.data, cs_count(x), x.dtype);
+}
+
+void ce_pass_gather(cs_pass *pass, cs_tensor all, cs_tensor x)
+{
+    const ce_exchange *exchange = pass->shape.exchange;
+    if (exchange)
+        exchange->gather(exchange->argument, all.data, x.data, cs_count(x), x.dtype);
+}
+
+int ce_pass_ranks(const cs_pass *pass)
+{
+    return pass->shape.exchange ? pass->shape.exchange->size : 1;
+}
+
+int ce_pass_rank(const cs_pass *pass)
+{
+    return pass->shape.exchange ? pass->shape.exchange->rank : 0;
+}
+
 size_t ce_pass_peak(const cs_pass *pass)
 {
     return pass->peak;

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "device/device.h"
+#include "unit/exchange.h"
 
 /* The key-value cache of text generation: tensors that hold the keys and values of all positions so far. The tensors
  * are kept after a pass ends. A tensor is identified by the order in which the units ask for their tensors. */
@@ -39,6 +40,7 @@ typedef struct {
     void *block;       /* device memory of block_bytes bytes; NULL: the pass only measures how much it needs */
     size_t block_bytes;
     size_t chunk_bytes; /* maximum bytes of a chunk of more than CE_PASS_CHUNK_ROWS rows, see cs_pass_chunk */
+    const ce_exchange *exchange; /* NULL without tensor parallelism; must live as long as the pass */
 } ce_pass_shape;
 
 cs_status ce_pass_open(cs_pass **pass, const ce_pass_shape *shape);
@@ -82,6 +84,14 @@ void ce_pass_leave(cs_pass *pass);
  * reference. Both functions are used for the outputs and gradients that units pass to each other. */
 void ce_pass_hold(cs_pass *pass, cs_tensor tensor);
 void ce_pass_let_go(cs_pass *pass, cs_tensor tensor);
+
+/* Tensor parallelism. A layer whose matrix is cut computes a part of each element's sum; ce_pass_sum replaces these parts
+ * by the sum over the ranks. ce_pass_gather sets the rows of `all` to the rows of x of all ranks, one rank after another.
+ * Without tensor parallelism both do nothing, and ce_pass_ranks returns 1. */
+void ce_pass_sum(cs_pass *pass, cs_tensor x);
+void ce_pass_gather(cs_pass *pass, cs_tensor all, cs_tensor x);
+int ce_pass_ranks(const cs_pass *pass); /* number of ranks of the tensor-parallel group */
+int ce_pass_rank(const cs_pass *pass);  /* this rank's number in the group */
 
 /* Returns the number of tensors on the stack of saved tensors. */
 int ce_pass_mark(const cs_pass *pass);

@@ -39,6 +39,7 @@ cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t c
     entry->param.value = columns ? cs_matrix(NULL, CS_F32, rows, columns) : cs_vector(NULL, CS_F32, rows);
     entry->param.grad = entry->param.value;
     entry->param.held = cs_rows(entry->param.value);
+    entry->cut = ce_cut_whole(entry->param.value, unit->model->tp);
     unit->entries = append(unit->entries, unit->entry_count++, entry);
     unit->length += entry->count;
     return &entry->param;
@@ -103,6 +104,31 @@ void ce_unit_attach_grads(cs_unit *unit, float *row)
 bool ce_unit_has_grads(const cs_unit *unit)
 {
     return unit->entry_count > 0 && unit->entries[0]->gradient.data;
+}
+
+ce_cut_group ce_cut_group_of(const cs_unit *unit)
+{
+    return unit->model->tp;
+}
+
+void ce_cut_param(cs_param *param, int dim, const ce_cut_part *parts, int count)
+{
+    ce_unit_entry *entry = (ce_unit_entry *)param;
+    int64_t held = 0;
+    entry->cut.dim = dim;
+    entry->cut.count = count;
+    for (int i = 0; i < count; i++) {
+        entry->cut.part[i] = parts[i];
+        held += parts[i].count;
+    }
+    param->value.shape[dim] = param->grad.shape[dim] = held;
+    entry->count = cs_count(param->value);
+    param->held = cs_rows(param->value);
+}
+
+void ce_cut_partial(cs_param *param)
+{
+    ((ce_unit_entry *)param)->cut.partial = true;
 }
 
 void cs_param_overwrites(cs_param *param, cs_param *with)

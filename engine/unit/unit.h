@@ -16,6 +16,7 @@
 #include "base/range.h"
 #include "base/rng.h"
 #include "device/device.h"
+#include "unit/cut.h"
 
 enum { CE_UNIT_OWNERS = 4 };
 
@@ -34,7 +35,8 @@ typedef struct {
     /* `param` must be the first member, so that a pointer to the public cs_param is also a pointer to this struct */
     cs_param param;
     char *full_name;
-    int64_t offset, count;
+    int64_t offset, count; /* `count`: number of elements that this rank holds if parameters are not sharded */
+    ce_cut cut;            /* which elements of the whole parameter these are */
     int group; /* index of the parameter's optimizer group, which zero/ sets; a frozen parameter may have no group */
     /* True if the parameter belongs to an adapter (layer/lora.h); it is then not among the base model's weights. */
     bool lora;
@@ -92,13 +94,19 @@ struct cs_model {
     int count, total;
     int first_trained;  /* index of the first unit that has a trained parameter; backward ends at this unit */
     int64_t width;      /* number of columns of the tensors that one unit passes to another */
-    int64_t parameters; /* number of elements of all parameters */
+    int64_t parameters; /* number of elements of all parameters, as if no layer were cut */
     int64_t trained;    /* number of elements of the trained parameters, after ce_model_freeze */
     /* number of columns of the inputs and of the targets of a batch of floats; 0 if a batch consists of tokens */
     int64_t inputs, targets;
     cs_dtype target_dtype; /* type of the targets of a batch of floats */
     ce_load load;          /* load.layers is 0 if no layer has experts */
+    ce_cut_group tp;       /* the tensor-parallel group, over whose ranks layers cut their parameters */
 };
+
+/* Sets the tensor-parallel group of a model that has no unit yet. */
+void ce_model_divide(cs_model *model, ce_cut_group group);
+/* Declares that the ranks of the group have copies of a complete model, whose layers cut nothing. */
+void ce_model_copy(cs_model *model, ce_cut_group group);
 
 void ce_unit_free(cs_unit *unit);
 
