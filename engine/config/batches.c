@@ -1,5 +1,5 @@
 /* batches.c - the key tables of batch sizes and elasticity. The batch sizes are resolved so that train_batch_size =
- * micro batch x accumulation steps x world size. */
+ * micro batch x accumulation steps x lanes. */
 #include "base/plural.h"
 #include "config/resolve.h"
 #include "config/rows.h"
@@ -14,7 +14,7 @@
 enum { USUAL_MICRO = 8, SIZES = 3 };
 static const char *const sizes[SIZES] = { BATCH, MICRO, STEPS };
 
-/* ---- train_batch_size = micro batch x accumulation steps x world size ---- */
+/* ---- train_batch_size = micro batch x accumulation steps x lanes ---- */
 
 /* Returns the product of three positive numbers, or -1 if it overflows. */
 static int64_t product(int64_t a, int64_t b, int64_t c)
@@ -42,38 +42,54 @@ static bool take_usual(cs_config *config)
     return true;
 }
 
-/* Returns the batch size `missing`, which follows from train_batch_size, the world size and the batch size `other`, whose
+/* The words of a message for the number of lanes: "world size 4", or "lanes 2 (world size 4 / tp 2)". */
+typedef struct {
+    char text[64];
+} lanes_text;
+
+static lanes_text name_lanes(const cs_config *config)
+{
+    lanes_text name;
+    const ce_settings *s = &config->settings;
+    if (s->tp == 1)
+        snprintf(name.text, sizeof name.text, "world size %d", s->lanes);
+    else
+        snprintf(name.text, sizeof name.text, "lanes %d (world size %d / tp %d)", s->lanes, config->world.size, s->tp);
+    return name;
+}
+
+/* Returns the batch size `missing`, which follows from train_batch_size, the lanes and the batch size `other`, whose
  * value is `size`. Reports an error and returns 0 if there is none. */
 static int64_t divide(cs_config *config, const char *other, int64_t size, const char *missing)
 {
-    int64_t whole = config->settings.train_batch_size, ranks = product(size, config->world.size, 1);
-    if (ranks > 0 && whole % ranks == 0)
-        return whole / ranks;
-    ce_json_fault(config->doc, BATCH, BATCH " %lld is not a multiple of %s %lld x world size %d, so no %s fits",
-                  (long long)whole, other, (long long)size, config->world.size, missing);
+    int64_t whole = config->settings.train_batch_size, parts = product(size, config->settings.lanes, 1);
+    if (parts > 0 && whole % parts == 0)
+        return whole / parts;
+    ce_json_fault(config->doc, BATCH, BATCH " %lld is not a multiple of %s %lld x %s, so no %s fits", (long long)whole,
+                  other, (long long)size, name_lanes(config).text, missing);
     return 0;
 }
 
 static void fault_product(cs_config *config, int64_t all)
 {
     const ce_settings *s = &config->settings;
-    int64_t each = all / config->world.size;
+    int64_t each = all / s->lanes;
     char fits[64] = "";
     if (s->train_batch_size % each == 0)
-        snprintf(fits, sizeof fits, "; world size %lld fits", (long long)(s->train_batch_size / each));
-    ce_json_fault(config->doc, BATCH, BATCH " %lld is not " MICRO " %lld x " STEPS " %lld x world size %d = %lld%s",
+        snprintf(fits, sizeof fits, "; world size %lld fits", (long long)(s->train_batch_size / each * s->tp));
+    ce_json_fault(config->doc, BATCH, BATCH " %lld is not " MICRO " %lld x " STEPS " %lld x %s = %lld%s",
                   (long long)s->train_batch_size, (long long)s->micro_batch, (long long)s->accumulation,
-                  config->world.size, (long long)all, fits);
+                  name_lanes(config).text, (long long)all, fits);
 }
 
 static void check_triangle(cs_config *config)
 {
     ce_settings *s = &config->settings;
-    int64_t all = product(s->micro_batch, s->accumulation, config->world.size);
+    int64_t all = product(s->micro_batch, s->accumulation, s->lanes);
     if (all < 0)
         ce_json_fault(config->doc, ce_resolve_is_given(config, MICRO) ? MICRO : STEPS,
-                      MICRO " %lld x " STEPS " %lld x world size %d is too large", (long long)s->micro_batch,
-                      (long long)s->accumulation, config->world.size);
+                      MICRO " %lld x " STEPS " %lld x %s is too large", (long long)s->micro_batch,
+                      (long long)s->accumulation, name_lanes(config).text);
     else if (s->train_batch_size == 0)
         s->train_batch_size = all;
     else if (s->train_batch_size != all)
@@ -241,7 +257,7 @@ static void resolve_elasticity(cs_config *config)
     else {
         s->train_batch_size = plan.batch;
         s->micro_batch = ce_elasticity_micro(elastic, plan.batch, config->world.size);
-        s->accumulation = plan.batch / (s->micro_batch * config->world.size);
+        s->accumulation = plan.batch / (s->micro_batch * s->lanes);
         for (int i = 0; i < SIZES; i++)
             ce_json_mark(config->doc, sizes[i], "derived: elasticity");
     }

@@ -68,13 +68,20 @@ typedef struct {
  * the file has it:
  * - fp16, bf16, amp, autocast, param_dtype, grad_accum_dtype and communication_dtype are combined into `precision`;
  *   prescale_gradients and predivide_factor into `prescale_factor`.
- * - mics_shard_size is -1 at any world size if there is one group of ranks; shard_size is the number of its ranks.
+ * - mics_shard_size is -1 at any world size if there is one group of lanes; shard_size is the number of its lanes.
  * - comm may be a word that stands for different transports at different world sizes; `transport` is the transport.
  * - model, train_json, valid_json, weights_json, columns_json and prof_ops are JSON of any type; model_path, train,
  *   valid, weights, columns and comms_logger.operations have their checked values.
  * - course and metric are two sections that describe the same `curriculum`. */
 typedef struct {
-    /* batch sizes: train_batch_size = micro_batch * accumulation * world size */
+    /* The device mesh: world size = lanes * tp. A lane is the `tp` ranks that divide the matrices of a layer and read
+     * the same samples. */
+    struct {
+        int64_t tp;
+    } mesh; /* section cspeed.mesh */
+    int tp, lanes;
+
+    /* batch sizes: train_batch_size = micro_batch * accumulation * lanes */
     int64_t train_batch_size, micro_batch, accumulation;
     ce_elasticity elasticity; /* If elasticity is enabled, it determines the batch sizes. */
 
@@ -109,7 +116,7 @@ typedef struct {
      * separately. */
     int64_t reduce_bucket_size;
     int64_t mics_shard_size;
-    /* The number of ranks in a group that shards the state. If it is the world size, there is one group. */
+    /* The number of lanes over which the state is sharded; it divides `lanes`. If it is `lanes`, there is one group. */
     int shard_size;
     int offload_param, offload_optimizer; /* CE_OFFLOAD_* */
     int64_t steps_per_print; /* number of steps from one printed step to the next; 0 means that no step is printed */

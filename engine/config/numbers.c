@@ -180,8 +180,8 @@ static void resolve_types(cs_config *config)
     }
 }
 
-/* Sets the factor by which gradients are multiplied before they are reduced. With prescale_gradients it is 1 / world size.
- * It is 1 / world size also if the gradients are sent in 16 bits and gradient_predivide_factor is 1, so that the 16-bit sum
+/* Sets the factor by which gradients are multiplied before they are reduced. With prescale_gradients it is 1 / lanes.
+ * It is 1 / lanes also if the gradients are sent in 16 bits and gradient_predivide_factor is 1, so that the 16-bit sum
  * stays in range. Otherwise it is 1 / gradient_predivide_factor. The rest of the division follows after the
  * reduction. */
 static void resolve_division(cs_config *config)
@@ -191,7 +191,7 @@ static void resolve_division(cs_config *config)
     bool narrow = s->precision.wire != CS_F32 && divisor == 1;
     if (divisor <= 0 || divisor > 0x1p126)
         ce_json_fault(config->doc, "gradient_predivide_factor", "a number above 0 is needed, not %g", divisor);
-    s->prescale_factor = (float)(1 / (s->prescale_gradients || narrow ? (double)config->world.size : divisor));
+    s->prescale_factor = (float)(1 / (s->prescale_gradients || narrow ? (double)s->lanes : divisor));
 }
 
 static void check_optimizer(cs_config *config)

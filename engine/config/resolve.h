@@ -34,6 +34,7 @@ const char *ce_legacy_spelling(ce_json *doc, const char *path);
 
 /* ---- steps that change config->settings ---- */
 
+void ce_mesh_resolve(cs_config *config); /* sets tp and lanes */
 void ce_batches_resolve(cs_config *config);
 /* Not a step: reads the section "elasticity", and no other section, into config->settings. */
 cs_status ce_batches_read_elasticity(cs_config *config);

@@ -198,6 +198,7 @@ static const struct {
     { CE_KEYS(ce_data_sections) },
     { CE_KEYS(ce_lora_sections) },
     { CE_KEYS(ce_sharding_fsdp_sections) },
+    { CE_KEYS(ce_mesh_sections) },
     { CE_KEYS(ce_preference_sections) },
     { CE_KEYS(ce_ours_output_sections) },
 };

@@ -191,14 +191,20 @@ static void group_by_hosts(cs_config *config)
 {
     static const char path[] = "cspeed.fsdp.sharding_strategy";
     const cs_world *world = &config->world;
-    const char *uneven = uneven_hosts(), *name = strategies[config->settings.sharding_strategy].name;
-    config->settings.shard_size = world->local_size;
+    ce_settings *s = &config->settings;
+    const char *uneven = uneven_hosts(), *name = strategies[s->sharding_strategy].name;
+    bool whole = world->local_size % s->tp == 0; /* true if each tensor-parallel group is on one host */
+    s->shard_size = whole ? world->local_size / s->tp : s->lanes;
     if (uneven)
         ce_json_fault(
             config->doc, path,
             "the hosts have %s ranks, and %s makes the ranks of each host a group: start the same number on each, or "
             "set zero_optimization.mics_shard_size",
             uneven, name);
+    else if (!whole)
+        ce_json_fault(config->doc, path,
+                      "the %d ranks of this host are not a multiple of tp %d: set zero_optimization.mics_shard_size",
+                      world->local_size, s->tp);
     else if (world->size % world->local_size != 0)
         ce_json_fault(config->doc, path,
                       "the %d ranks of this host do not divide a world of %d: set zero_optimization.mics_shard_size",
@@ -219,22 +225,22 @@ void ce_sharding_resolve(cs_config *config)
 {
     static const char path[] = "zero_optimization.mics_shard_size";
     ce_settings *s = &config->settings;
-    int world = config->world.size, strategy = s->sharding_strategy;
+    int strategy = s->sharding_strategy;
     int64_t size = s->mics_shard_size;
     name_stage(config);
     check_offload(config, "zero_optimization.offload_param.device", s->offload_param);
     check_offload(config, "zero_optimization.offload_optimizer.device", s->offload_optimizer);
-    s->shard_size = world;
+    s->shard_size = s->lanes;
     if (size > 0 && strategy != BY_STAGE && !strategies[strategy].hybrid)
         ce_json_fault(config->doc, path, "%s shards over all ranks; only HYBRID_SHARD shards over groups of ranks",
                       strategies[strategy].name);
     else if (size > 0 && s->stage == 0)
         ce_json_fault(config->doc, path, "stage 0 shards nothing: take stage 1, 2 or 3, or leave this key out");
-    else if (size > 0 && world % size != 0)
-        ce_json_fault(config->doc, path, "groups of %lld ranks do not divide a world of %d", (long long)size, world);
+    else if (size > 0 && s->lanes % size != 0)
+        ce_json_fault(config->doc, path, "groups of %lld ranks do not divide a world of %d", (long long)size, s->lanes);
     else if (size > 0)
         s->shard_size = (int)size;
     else if (strategies[strategy].hybrid)
         group_by_hosts(config);
-    s->mics_shard_size = s->shard_size < world ? s->shard_size : -1;
+    s->mics_shard_size = s->shard_size < s->lanes ? s->shard_size : -1;
 }

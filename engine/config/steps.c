@@ -59,7 +59,8 @@ static void (*const steps[])(cs_config *config) = {
     ce_strings_resolve,     /* ce_auto_resolve adds sections with values that may be strings */
     ce_legacy_resolve,      /* replaces booleans, which may be strings before ce_strings_resolve */
     fill_sections,          /* reads the document, which the steps above change */
-    ce_batches_resolve,     /* computes an elastic batch only if nothing has been refused before */
+    ce_mesh_resolve,
+    ce_batches_resolve,     /* divides by the number of lanes; computes an elastic batch only if nothing has been refused before */
     ce_sharding_resolve,
     ce_formats_resolve,
     ce_ours_resolve,
