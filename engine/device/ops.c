@@ -3,22 +3,6 @@
  * operations. */
 #include "device/run.h"
 
-static bool is_f32(cs_tensor x)
-{
-    return x.data && x.dtype == CS_F32;
-}
-
-/* Returns whether b has the type, the rows and the columns of a. */
-static bool is_like(cs_tensor a, cs_tensor b)
-{
-    return b.data && a.dtype == b.dtype && is_matrix(b, cs_rows(a), cs_columns(a));
-}
-
-static bool is_vector(cs_tensor x, cs_dtype dtype, int64_t count)
-{
-    return x.data && x.dtype == dtype && cs_count(x) == count;
-}
-
 static void count_product(cs_stream *stream, const ce_product *product)
 {
     int64_t inner = product->transpose_a ? cs_rows(product->a) : cs_columns(product->a);
@@ -400,22 +384,24 @@ void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_te
     RUN(stream, extend, &(ce_extension){ y, qkv, keys, values, heads, start });
 }
 
-void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
+void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, int64_t first, cs_tensor positions,
                  cs_tensor starts)
 {
     int64_t width = cs_columns(y);
+    CE_ASSERT(first >= CS_WHOLE_TABLE);
     CE_ASSERT(is_compute(y) && tokens.data && tokens.dtype == CS_I32 && cs_count(tokens) == cs_rows(y));
     CE_ASSERT(table.data && table.dtype == y.dtype && cs_columns(table) == width);
     CE_ASSERT(!positions.data || (positions.dtype == y.dtype && cs_columns(positions) == width &&
                                   cs_rows(positions) >= cs_columns(tokens)));
     CE_ASSERT(is_starts(starts, y));
-    RUN(stream, embed, y, tokens, table, positions, starts);
+    RUN(stream, embed, y, tokens, table, first, positions, starts);
 }
 
-void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
-                      cs_tensor starts, int64_t padding)
+void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, int64_t first, cs_tensor dpositions, cs_tensor dy,
+                      cs_tensor tokens, cs_tensor starts, int64_t padding)
 {
     int64_t width = cs_columns(dy);
+    CE_ASSERT(first >= CS_WHOLE_TABLE);
     CE_ASSERT(is_compute(dy) && tokens.data && tokens.dtype == CS_I32 && cs_count(tokens) == cs_rows(dy));
     CE_ASSERT(is_f32(dtable) && cs_columns(dtable) == width);
     CE_ASSERT(!dpositions.data ||
@@ -425,53 +411,7 @@ void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions,
         RUN(stream, fill, dtable, 0);
     if (dpositions.data && dpositions.overwrite)
         RUN(stream, fill, dpositions, 0);
-    RUN(stream, embed_grad, dtable, dpositions, dy, tokens, starts, padding);
-}
-
-static bool is_targets(cs_tensor targets, cs_tensor logits, int64_t classes)
-{
-    return targets.data && targets.dtype == CS_I32 && cs_count(targets) == cs_rows(logits) && classes > 0 &&
-           classes <= cs_columns(logits);
-}
-
-void cs_op_cross_entropy(cs_stream *stream, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
-                         cs_tensor dloss)
-{
-    CE_ASSERT(is_compute(logits) && is_targets(targets, logits, classes));
-    CE_ASSERT(is_vector(loss, CS_F32, cs_rows(logits)));
-    CE_ASSERT(!dloss.data || is_vector(dloss, CS_F32, cs_rows(logits)));
-    RUN(stream, cross_entropy, loss, logits, targets, classes, dloss);
-}
-
-void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes)
-{
-    CE_ASSERT(is_compute(logits) && is_targets(targets, logits, classes));
-    CE_ASSERT(is_vector(hits, CS_F32, cs_rows(logits)));
-    RUN(stream, hits, hits, logits, targets, classes);
-}
-
-void cs_op_squared_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target)
-{
-    CE_ASSERT(is_f32(target) && is_shaped(target, y) && is_vector(loss, CS_F32, cs_rows(y)));
-    RUN(stream, squared_error, loss, y, target);
-}
-
-void cs_op_squared_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
-{
-    CE_ASSERT(is_f32(target) && is_shaped(target, y) && is_like(y, dy) && is_vector(dloss, CS_F32, cs_rows(y)));
-    RUN(stream, squared_error_grad, dy, dloss, y, target);
-}
-
-void cs_op_absolute_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target)
-{
-    CE_ASSERT(is_f32(target) && is_shaped(target, y) && is_vector(loss, CS_F32, cs_rows(y)));
-    RUN(stream, absolute_error, loss, y, target);
-}
-
-void cs_op_absolute_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
-{
-    CE_ASSERT(is_f32(target) && is_shaped(target, y) && is_like(y, dy) && is_vector(dloss, CS_F32, cs_rows(y)));
-    RUN(stream, absolute_error_grad, dy, dloss, y, target);
+    RUN(stream, embed_grad, dtable, first, dpositions, dy, tokens, starts, padding);
 }
 
 void cs_op_cast(cs_stream *stream, cs_tensor y, cs_tensor x)

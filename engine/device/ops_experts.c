@@ -2,20 +2,10 @@
  * here. */
 #include "device/run.h"
 
-static bool is_i32(cs_tensor x, int64_t count)
-{
-    return x.data && x.dtype == CS_I32 && cs_count(x) == count;
-}
-
-static bool is_f32(cs_tensor x, int64_t count)
-{
-    return x.data && x.dtype == CS_F32 && cs_count(x) == count;
-}
-
 static void check_routing(const cs_routing *routing, int64_t rows)
 {
     CE_ASSERT(routing->slots.data && routing->slots.dtype == CS_I32 && cs_rows(routing->slots) == rows);
-    CE_ASSERT(is_i32(routing->rows, cs_count(routing->slots)));
+    CE_ASSERT(is_vector(routing->rows, CS_I32, cs_count(routing->slots)));
 }
 
 void cs_op_route(cs_stream *stream, const cs_routing *routing, cs_tensor factors, cs_tensor logits, bool normalized)
@@ -24,8 +14,9 @@ void cs_op_route(cs_stream *stream, const cs_routing *routing, cs_tensor factors
     CE_ASSERT(is_compute(logits) && is_compute(factors));
     check_routing(routing, cs_rows(logits));
     CE_ASSERT(cs_count(factors) == cs_count(routing->slots) && cs_columns(routing->slots) <= experts);
-    CE_ASSERT(is_i32(routing->bounds, experts + 1) && is_i32(routing->tokens, experts));
-    CE_ASSERT(experts <= CS_MAX_EXPERTS && (!routing->probabilities.data || is_f32(routing->probabilities, experts)));
+    CE_ASSERT(is_vector(routing->bounds, CS_I32, experts + 1) && is_vector(routing->tokens, CS_I32, experts));
+    CE_ASSERT(experts <= CS_MAX_EXPERTS &&
+              (!routing->probabilities.data || is_vector(routing->probabilities, CS_F32, experts)));
     RUN(stream, route, routing, factors, logits, normalized);
 }
 
@@ -34,8 +25,8 @@ void cs_op_route_grad(cs_stream *stream, cs_tensor dlogits, const cs_routing *ro
 {
     CE_ASSERT(is_compute(logits) && is_shaped(logits, dlogits));
     check_routing(routing, cs_rows(logits));
-    CE_ASSERT(is_f32(dfactors, cs_count(routing->slots)));
-    CE_ASSERT(!dprobabilities.data || is_f32(dprobabilities, cs_columns(logits)));
+    CE_ASSERT(is_vector(dfactors, CS_F32, cs_count(routing->slots)));
+    CE_ASSERT(!dprobabilities.data || is_vector(dprobabilities, CS_F32, cs_columns(logits)));
     RUN(stream, route_grad, dlogits, routing, dfactors, dprobabilities, logits, normalized);
 }
 
@@ -83,7 +74,7 @@ static void run_experts(cs_stream *stream, const ce_product *product, const cs_r
 {
     ce_experts job = { .product = *product, .bounds = routing->bounds };
     int64_t slots = cs_count(routing->rows), experts = cs_count(routing->bounds) - 1;
-    CE_ASSERT(is_i32(routing->bounds, experts + 1) && cs_rows(product->a) == slots);
+    CE_ASSERT(is_vector(routing->bounds, CS_I32, experts + 1) && cs_rows(product->a) == slots);
     CE_ASSERT(cs_rows(product->transpose_a ? product->c : product->b) % experts == 0);
     double flops = 2.0 * (double)slots * (double)cs_columns(product->a) *
                    (double)(product->transpose_a ? cs_columns(product->b) : cs_columns(product->c));
@@ -142,8 +133,9 @@ void cs_op_scale_rows_grad(cs_stream *stream, cs_tensor dx, cs_tensor dfactors, 
 void cs_op_balance(cs_stream *stream, const cs_balance *balance, cs_tensor loss, cs_tensor targets, cs_tensor dloss)
 {
     int64_t rows = cs_rows(loss), experts = cs_columns(balance->tokens);
-    CE_ASSERT(is_f32(loss, rows) && is_i32(targets, rows) && is_f32(dloss, rows));
-    CE_ASSERT(is_i32(balance->tokens, cs_count(balance->probabilities)));
-    CE_ASSERT(is_f32(balance->probabilities, cs_count(balance->tokens)) && is_f32(balance->dprobabilities, experts));
+    CE_ASSERT(is_vector(loss, CS_F32, rows) && is_vector(targets, CS_I32, rows) && is_vector(dloss, CS_F32, rows));
+    CE_ASSERT(is_vector(balance->tokens, CS_I32, cs_count(balance->probabilities)));
+    CE_ASSERT(is_vector(balance->probabilities, CS_F32, cs_count(balance->tokens)) &&
+              is_vector(balance->dprobabilities, CS_F32, experts));
     RUN(stream, balance, balance, loss, targets, dloss);
 }

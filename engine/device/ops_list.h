@@ -75,13 +75,17 @@ OPERATION(add_dropout, (cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b
 OPERATION(attention, (cs_device *device, const ce_attention_args *attention))
 OPERATION(attention_grad, (cs_device *device, const ce_attention_args *attention))
 OPERATION(extend, (cs_device *device, const ce_extension *extension))
-OPERATION(embed, (cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
-                  cs_tensor starts))
-OPERATION(embed_grad, (cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
-                       cs_tensor starts, int64_t padding))
+OPERATION(embed, (cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, int64_t first,
+                  cs_tensor positions, cs_tensor starts))
+OPERATION(embed_grad, (cs_device *device, cs_tensor dtable, int64_t first, cs_tensor dpositions, cs_tensor dy,
+                       cs_tensor tokens, cs_tensor starts, int64_t padding))
 OPERATION(cross_entropy, (cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
                           cs_tensor dloss))
 OPERATION(hits, (cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes))
+OPERATION(entropy_facts, (cs_device *device, cs_tensor facts, cs_tensor logits, cs_tensor targets, int64_t first,
+                          int64_t classes))
+OPERATION(entropy_finish, (cs_device *device, cs_tensor loss, cs_tensor hits, cs_tensor logits, cs_tensor targets,
+                           int64_t first, int64_t classes, cs_tensor dloss, cs_tensor facts))
 OPERATION(squared_error, (cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target))
 OPERATION(squared_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target))
 /* Adds scale * `narrow` to the columns of `wide` from column `first` on. If `takes` is true, sets `narrow` to scale

@@ -30,4 +30,20 @@ static inline bool is_shaped(cs_tensor a, cs_tensor b)
     return is_compute(b) && is_matrix(b, cs_rows(a), cs_columns(a));
 }
 
+static inline bool is_f32(cs_tensor x)
+{
+    return x.data && x.dtype == CS_F32;
+}
+
+/* Returns whether b has the type, the rows and the columns of a. */
+static inline bool is_like(cs_tensor a, cs_tensor b)
+{
+    return b.data && a.dtype == b.dtype && is_matrix(b, cs_rows(a), cs_columns(a));
+}
+
+static inline bool is_vector(cs_tensor x, cs_dtype dtype, int64_t count)
+{
+    return x.data && x.dtype == dtype && cs_count(x) == count;
+}
+
 #endif

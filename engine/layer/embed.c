@@ -29,7 +29,7 @@ static void continue_texts(const cs_embed *embed, cs_pass *pass, cs_tensor token
     for (int64_t b = 0; b < cs_pass_batch(pass); b++) {
         int64_t start = cs_pass_start(pass, b);
         cs_op_embed(cs_pass_stream(pass), cs_matrix_rows(y, b * length, length), cs_matrix_rows(tokens, b, 1),
-                    embed->tokens->value, cs_matrix_rows(table, start, length), (cs_tensor){ 0 });
+                    embed->tokens->value, CS_WHOLE_TABLE, cs_matrix_rows(table, start, length), (cs_tensor){ 0 });
     }
 }
 
@@ -39,7 +39,7 @@ void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs
     if (embed->positions && cs_pass_continues(pass))
         continue_texts(embed, pass, tokens, y);
     else
-        cs_op_embed(cs_pass_stream(pass), y, tokens, embed->tokens->value,
+        cs_op_embed(cs_pass_stream(pass), y, tokens, embed->tokens->value, CS_WHOLE_TABLE,
                     embed->positions ? embed->positions->value : (cs_tensor){ 0 }, cs_pass_starts(pass));
     if (embed->scale > 0)
         cs_op_scale(cs_pass_stream(pass), y, y, embed->scale);
@@ -64,7 +64,7 @@ void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy)
         cs_op_scale(cs_pass_stream(pass), scaled, dy, embed->scale);
         dy = scaled;
     }
-    cs_op_embed_grad(cs_pass_stream(pass), ce_linear_grown(pass, embed->tokens),
+    cs_op_embed_grad(cs_pass_stream(pass), ce_linear_grown(pass, embed->tokens), CS_WHOLE_TABLE,
                      embed->positions ? ce_linear_grown(pass, embed->positions) : (cs_tensor){ 0 }, dy, tokens,
                      cs_pass_starts(pass), embed->padding);
 }

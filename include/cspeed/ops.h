@@ -189,14 +189,19 @@ void cs_op_rope_grad(cs_stream *stream, cs_tensor dx, const cs_rope *rope, cs_ro
 void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_tensor keys, cs_tensor values,
                             cs_heads heads, int64_t start);
 
-/* y (B*T, C) = table[token] + positions[t - starts[t]]. Shapes: tokens (B, T) i32 in [0, V), table (V, C), positions
- * (>= T, C) or absent. `starts` is as in cs_heads; if it is absent, every start is 0. */
-void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
+/* y (B*T, C) = table[token] + positions[t - starts[t]]. Shapes: tokens (B, T) i32, table (V, C), positions (>= T, C) or
+ * absent. `starts` is as in cs_heads; if it is absent, every start is 0. `first` says which tokens the table has. With
+ * CS_WHOLE_TABLE it has all of them: token t is row t, and a token outside of the table is a fatal error. Otherwise the
+ * table has rows [first, first + V) of a table that is divided over ranks, and the row of y of any other token is 0; the
+ * sum of y over the ranks is the embedding by the whole table. */
+enum { CS_WHOLE_TABLE = -1 };
+void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, int64_t first, cs_tensor positions,
                  cs_tensor starts);
 /* Adds to dtable (V, C) f32 and to dpositions f32; dpositions may be absent. The rows of one token are added in order
- * of position. The rows of the token `padding` are not added to dtable; -1 means that all rows are added. */
-void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
-                      cs_tensor starts, int64_t padding);
+ * of position. dtable has the tokens that `first` says, and only their rows are added to it; dpositions gets all rows.
+ * The rows of the token `padding` are not added to dtable; -1 means that there is no such token. */
+void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, int64_t first, cs_tensor dpositions, cs_tensor dy,
+                      cs_tensor tokens, cs_tensor starts, int64_t padding);
 
 /* Softmax cross-entropy: loss (N, 1) f32 = -log softmax(logits)[target], and 0 if target < 0. logits (N, V): the first
  * `classes` columns are logits, the others are padding, which is not read. targets has N elements i32, each below
@@ -210,6 +215,23 @@ void cs_op_cross_entropy(cs_stream *stream, cs_tensor loss, cs_tensor logits, cs
 /* hits (N, 1) f32 = 1 if the target is the column of the largest logit (the first of equal ones), else 0; logits,
  * targets and classes are as in cs_op_cross_entropy. */
 void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes);
+
+/* Softmax cross-entropy of logits whose columns are divided over ranks, in two operations. The first `classes` columns
+ * of this rank's logits (N, V) are columns [first, first + classes) of the whole; `classes` may be 0. A target is a
+ * column of the whole. Between the two operations the caller gathers the facts of all ranks.
+ *
+ * facts (N, CS_ENTROPY_FACTS) f32 are about this rank's columns of each row: the greatest logit; the sum of e^(logit -
+ * greatest), where an infinite greatest logit is not subtracted; the target's logit, or -infinity if the target is not
+ * among these columns; and 1 if the target is the first of the greatest logits of these columns, else 0. The facts of a
+ * row without a target are 0. */
+enum { CS_ENTROPY_FACTS = 4 };
+void cs_op_entropy_facts(cs_stream *stream, cs_tensor facts, cs_tensor logits, cs_tensor targets, int64_t first,
+                         int64_t classes);
+/* facts (ranks N, CS_ENTROPY_FACTS) are those of all ranks, one rank after another in the order of their columns. loss,
+ * dloss and the gradient of this rank's logits are as in cs_op_cross_entropy; hits (N, 1), which may be absent, is as in
+ * cs_op_hits. loss and hits have the same bits on all ranks. */
+void cs_op_entropy_finish(cs_stream *stream, cs_tensor loss, cs_tensor hits, cs_tensor logits, cs_tensor targets,
+                          int64_t first, int64_t classes, cs_tensor dloss, cs_tensor facts);
 
 /* loss (N, 1) f32 = mean over columns of (y - target)^2, where y is (N, C), and target is (N, C) f32. */
 void cs_op_squared_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target);

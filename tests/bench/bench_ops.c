@@ -325,11 +325,11 @@ static void run_add_dropout(void)
 }
 static void run_embed(void)
 {
-    cs_op_embed(stream, on.x, on.tokens, on.table, shaped(on.w, T, WIDTH), (cs_tensor){ 0 });
+    cs_op_embed(stream, on.x, on.tokens, on.table, CS_WHOLE_TABLE, shaped(on.w, T, WIDTH), (cs_tensor){ 0 });
 }
 static void run_embed_grad(void)
 {
-    cs_op_embed_grad(stream, on.dtable, shaped(on.dw, T, WIDTH), on.x, on.tokens, (cs_tensor){ 0 }, -1);
+    cs_op_embed_grad(stream, on.dtable, CS_WHOLE_TABLE, shaped(on.dw, T, WIDTH), on.x, on.tokens, (cs_tensor){ 0 }, -1);
 }
 static void run_entropy(void)
 {

@@ -244,8 +244,8 @@ static int32_t documents(int64_t i)
 /* The tensors `t`: y, tokens, table, positions, starts, dtable, dpositions, dy */
 static void embed_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
-    cs_op_embed(stream, at(t[0]), at(t[1]), at(t[2]), at(t[3]), at(t[4]));
-    cs_op_embed_grad(stream, at(t[5]), at(t[6]), at(t[7]), at(t[1]), at(t[4]), -1);
+    cs_op_embed(stream, at(t[0]), at(t[1]), at(t[2]), CS_WHOLE_TABLE, at(t[3]), at(t[4]));
+    cs_op_embed_grad(stream, at(t[5]), CS_WHOLE_TABLE, at(t[6]), at(t[7]), at(t[1]), at(t[4]), -1);
 }
 
 START_TEST(a_token_may_fill_the_batch)

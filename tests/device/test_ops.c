@@ -185,7 +185,8 @@ static void check_fresh_tables(cs_dtype dtype)
         grad[i][0] = near_new(CS_F32, WORDS, WIDTH);
         grad[i][1] = near_new(CS_F32, LENGTH + 1, WIDTH);
         cs_tensor (*at)(cs_tensor) = i ? fresh : near_at;
-        cs_op_embed_grad(stream, at(grad[i][0]), at(grad[i][1]), near_at(dy), near_at(tokens), absent, -1);
+        cs_op_embed_grad(stream, at(grad[i][0]), CS_WHOLE_TABLE, at(grad[i][1]), near_at(dy), near_at(tokens), absent,
+                         -1);
     }
     near_fetch();
     for (int k = 0; k < 2; k++)
@@ -402,10 +403,10 @@ static void check_embed_size(cs_dtype dtype, int B, int T, int C, bool with_posi
             want_p[row % T * C + c] += with_positions ? near_element(dy, row * C + c) : 0;
         }
     }
-    cs_op_embed(stream, near_at(y), near_at(tokens), near_at(table), near_at(with_positions ? positions : absent),
-                near_at(absent));
-    cs_op_embed_grad(stream, near_at(dtable), near_at(with_positions ? dpositions : absent), near_at(dy),
-                     near_at(tokens), near_at(absent), padding);
+    cs_op_embed(stream, near_at(y), near_at(tokens), near_at(table), CS_WHOLE_TABLE,
+                near_at(with_positions ? positions : absent), near_at(absent));
+    cs_op_embed_grad(stream, near_at(dtable), CS_WHOLE_TABLE, near_at(with_positions ? dpositions : absent),
+                     near_at(dy), near_at(tokens), near_at(absent), padding);
     near_fetch();
     ck_assert(near_all("embed", y, want, 0));
     ck_assert(near_all("embed_grad table", dtable, want_t, 1e-6));

@@ -7,17 +7,21 @@
 typedef struct {
     cs_tensor table, positions, y; /* y is the output of forward, and in backward the gradient of that output */
     cs_tensor tokens, starts;
-    /* in backward, the rows of the token `padding` are not added to the table; -1: rows of all tokens are added */
+    int64_t first; /* the token that is row 0 of the table */
+    bool whole;    /* whether every token is a row of the table */
+    /* in backward: this row of the table does not get the rows of its token; a negative number: every row does */
     int64_t padding;
 } embed_job;
 
 enum { MIN_ROWS = 8, MIN_COLUMNS = 64 };
 
-static int64_t token_at(const embed_job *all, int64_t row)
+/* Returns the row of the table for the token at `row`, or -1 if the token is a row of another rank's table. */
+static int64_t entry_at(const embed_job *all, int64_t row)
 {
-    int64_t token = ((const int32_t *)all->tokens.data)[row];
-    CE_ASSERT(token >= 0 && token < cs_rows(all->table));
-    return token;
+    int64_t token = ((const int32_t *)all->tokens.data)[row], entry = token - all->first;
+    bool here = entry >= 0 && entry < cs_rows(all->table);
+    CE_ASSERT(token >= 0 && (here || !all->whole));
+    return here ? entry : -1;
 }
 
 /* Returns the row's position in its document if `starts` is present, otherwise its position in its sample. */
@@ -30,19 +34,32 @@ static int64_t position_of(const embed_job *all, int64_t row)
 static void embed_chunk(const void *argument, int64_t row, int64_t from, int64_t count)
 {
     const embed_job *all = argument;
-    int64_t width = cs_columns(all->y);
+    int64_t width = cs_columns(all->y), entry = entry_at(all, row);
     float sum[CE_CHUNK], wide[CE_CHUNK];
-    ce_elements_widen(sum, ce_elements_at(all->table, token_at(all, row) * width + from), all->table.dtype, count);
+    if (entry < 0) {
+        memset(ce_elements_at(all->y, row * width + from), 0, (size_t)count * cs_dtype_bytes(all->y.dtype));
+        return;
+    }
+    ce_elements_widen(sum, ce_elements_at(all->table, entry * width + from), all->table.dtype, count);
     if (all->positions.data)
         ce_elements_add(sum, ce_elements_read(all->positions, position_of(all, row) * width + from, count, wide),
                         count);
     ce_elements_write(all->y, row * width + from, count, sum);
 }
 
-void ce_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
+static embed_job make_job(cs_tensor table, int64_t first, cs_tensor tokens, cs_tensor starts)
+{
+    bool whole = first == CS_WHOLE_TABLE;
+    return (
+        embed_job){ .table = table, .tokens = tokens, .starts = starts, .first = whole ? 0 : first, .whole = whole };
+}
+
+void ce_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, int64_t first, cs_tensor positions,
                   cs_tensor starts)
 {
-    embed_job all = { .table = table, .positions = positions, .y = y, .tokens = tokens, .starts = starts };
+    embed_job all = make_job(table, first, tokens, starts);
+    all.y = y;
+    all.positions = positions;
     ce_cpu_walk_rows(device, cs_rows(y), cs_columns(y), MIN_ROWS, embed_chunk, &all);
 }
 
@@ -54,19 +71,20 @@ static void embed_grad_chunk(const void *argument, int64_t from, int64_t count)
     float *table = all->table.data, *positions = all->positions.data, wide[CE_CHUNK];
     for (int64_t row = 0; row < cs_rows(all->y); row++) {
         const float *dy = ce_elements_read(all->y, row * width + from, count, wide);
-        int64_t token = token_at(all, row);
-        if (token != all->padding)
-            ce_elements_add(table + token * width + from, dy, count);
+        int64_t entry = entry_at(all, row);
+        if (entry >= 0 && entry != all->padding)
+            ce_elements_add(table + entry * width + from, dy, count);
         if (positions)
             ce_elements_add(positions + position_of(all, row) * width + from, dy, count);
     }
 }
 
-void ce_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
-                       cs_tensor starts, int64_t padding)
+void ce_cpu_embed_grad(cs_device *device, cs_tensor dtable, int64_t first, cs_tensor dpositions, cs_tensor dy,
+                       cs_tensor tokens, cs_tensor starts, int64_t padding)
 {
-    embed_job all = {
-        .padding = padding, .table = dtable, .positions = dpositions, .y = dy, .tokens = tokens, .starts = starts
-    };
+    embed_job all = make_job(dtable, first, tokens, starts);
+    all.y = dy;
+    all.positions = dpositions;
+    all.padding = padding - all.first;
     ce_cpu_walk_chunks(device, cs_columns(dy), MIN_COLUMNS, embed_grad_chunk, &all);
 }

@@ -9,6 +9,8 @@ typedef struct {
     cs_tensor loss, x;
     cs_tensor targets, dloss;
     int64_t classes; /* number of columns of x that are logits; the columns after them are padding */
+    int64_t first;   /* the number of the first column of x among the columns of all ranks */
+    cs_tensor facts, hits;
 } loss_job;
 
 static int64_t chunk_at(int64_t from, int64_t end)
@@ -29,39 +31,58 @@ static void softmax_chunk(float *restrict out, const float *restrict x, int64_t 
         out[i] = ce_elements_exp_one(x[i] - lse) * scale;
 }
 
-/* Returns log-sum-exp of a row: the maximum is subtracted first, and the sums of chunks are added in double. */
-static float row_lse(const loss_job *all, int64_t row)
+/* Returns the greatest of the first `width` logits of a row. */
+static float row_max(const loss_job *all, int64_t row, int64_t width)
 {
-    int64_t width = all->classes, first = row * cs_columns(all->x);
-    float wide[CE_CHUNK], power[CE_CHUNK], max = -INFINITY;
+    int64_t first = row * cs_columns(all->x);
+    float wide[CE_CHUNK], max = -INFINITY;
     for (int64_t from = 0; from < width; from += CE_CHUNK) {
         int64_t count = chunk_at(from, width);
         max = fmaxf(max, ce_elements_max(ce_elements_read(all->x, first + from, count, wide), count));
     }
-    /* An infinite maximum is not subtracted, because inf - inf is NaN. The sum is then 0 or inf, and the result is -inf
-     * or inf, respectively. */
-    max = isfinite(max) ? max : 0;
+    return max;
+}
+
+/* Returns what is subtracted from the logits before the exponential is computed. An infinite maximum is not subtracted,
+ * because inf - inf is NaN. The sum is then 0 or inf, and its logarithm is -inf or inf, respectively. */
+static float shift_of(float max)
+{
+    return isfinite(max) ? max : 0;
+}
+
+/* Returns the sum of a row's exponentials after the subtraction of shift_of(max); the sums of chunks are added in
+ * double. */
+static double row_sum(const loss_job *all, int64_t row, float max)
+{
+    int64_t width = all->classes, first = row * cs_columns(all->x);
+    float wide[CE_CHUNK], power[CE_CHUNK];
     double sum = 0;
     for (int64_t from = 0; from < width; from += CE_CHUNK) {
         int64_t count = chunk_at(from, width);
-        softmax_chunk(power, ce_elements_read(all->x, first + from, count, wide), count, max, 1);
+        softmax_chunk(power, ce_elements_read(all->x, first + from, count, wide), count, shift_of(max), 1);
         sum += (double)ce_elements_sum(power, count);
     }
-    return max + (float)log(sum);
+    return sum;
 }
 
-/* Replaces the row's logits by their gradient while they are in the cache. */
+static float row_lse(const loss_job *all, int64_t row)
+{
+    float max = row_max(all, row, all->classes);
+    return shift_of(max) + (float)log(row_sum(all, row, max));
+}
+
+/* Replaces the row's logits by their gradient while they are in the cache. `target` is a column of all ranks. */
 static void grad_row(const loss_job *all, int64_t row, int64_t target, float lse)
 {
-    int64_t width = all->classes, stride = cs_columns(all->x), first = row * stride;
+    int64_t width = all->classes, stride = cs_columns(all->x), first = row * stride, own = target - all->first;
     float scale = ((const float *)all->dloss.data)[row];
     float wide[CE_CHUNK], out[CE_CHUNK] = { 0 }, zeros[CE_CHUNK] = { 0 };
     for (int64_t from = 0; from < width; from += CE_CHUNK) {
         int64_t count = chunk_at(from, width);
         if (target >= 0)
             softmax_chunk(out, ce_elements_read(all->x, first + from, count, wide), count, lse, scale);
-        if (target >= from && target < from + count)
-            out[target - from] -= scale;
+        if (own >= from && own < from + count)
+            out[own - from] -= scale;
         ce_elements_write(all->x, first + from, count, out);
     }
     for (int64_t from = width; from < stride; from += CE_CHUNK)
@@ -125,6 +146,86 @@ void ce_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor 
 {
     loss_job all = { .loss = hits, .x = logits, .targets = targets, .classes = classes };
     ce_cpu_walk(device, cs_rows(logits), 4, hits_rows, &all);
+}
+
+/* ---- cross-entropy of logits whose columns are divided over ranks ---- */
+
+enum { GREATEST, SUM, TARGET, IS_FIRST }; /* the facts of cs_op_entropy_facts */
+
+static void facts_rows(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const loss_job *all = argument;
+    for (int64_t row = range.from; row < range.to; row++) {
+        float *facts = (float *)all->facts.data + row * CS_ENTROPY_FACTS, one;
+        int64_t target = ((const int32_t *)all->targets.data)[row], own = target - all->first;
+        memset(facts, 0, CS_ENTROPY_FACTS * sizeof *facts);
+        if (target < 0)
+            continue;
+        float max = facts[GREATEST] = row_max(all, row, all->classes);
+        facts[SUM] = (float)row_sum(all, row, max);
+        facts[TARGET] = -INFINITY;
+        if (own < 0 || own >= all->classes)
+            continue;
+        facts[TARGET] = *ce_elements_read(all->x, row * cs_columns(all->x) + own, 1, &one);
+        if (facts[TARGET] == max && !isnan(facts[SUM]))
+            facts[IS_FIRST] = own == 0 || row_max(all, row, own) < max ? 1 : 0;
+    }
+}
+
+void ce_cpu_entropy_facts(cs_device *device, cs_tensor facts, cs_tensor logits, cs_tensor targets, int64_t first,
+                          int64_t classes)
+{
+    loss_job all = { .facts = facts, .x = logits, .targets = targets, .first = first, .classes = classes };
+    ce_cpu_walk(device, cs_rows(logits), 1, facts_rows, &all);
+}
+
+/* Computes the loss and the hit of a row that has a target from the facts of all ranks. Returns log-sum-exp of the row.
+ * The sum is NaN only if a logit is NaN. */
+static float combine_facts(const loss_job *all, int64_t row)
+{
+    int64_t rows = cs_rows(all->x), ranks = cs_rows(all->facts) / rows;
+    float max = -INFINITY, target = -INFINITY, is_first = 0;
+    double sum = 0;
+    for (int64_t rank = ranks - 1; rank >= 0; rank--) {
+        const float *facts = (const float *)all->facts.data + (rank * rows + row) * CS_ENTROPY_FACTS;
+        is_first = facts[GREATEST] >= max ? facts[IS_FIRST] : is_first;
+        max = fmaxf(max, facts[GREATEST]);
+        target = facts[TARGET] == -INFINITY ? target : facts[TARGET];
+    }
+    for (int64_t rank = 0; rank < ranks; rank++) {
+        const float *facts = (const float *)all->facts.data + (rank * rows + row) * CS_ENTROPY_FACTS;
+        sum += (double)facts[SUM] * exp((double)facts[GREATEST] - (double)shift_of(max));
+    }
+    float lse = shift_of(max) + (float)log(sum);
+    ((float *)all->loss.data)[row] = lse - target;
+    if (all->hits.data)
+        ((float *)all->hits.data)[row] = isnan(sum) ? 0 : is_first;
+    return lse;
+}
+
+static void finish_rows(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const loss_job *all = argument;
+    for (int64_t row = range.from; row < range.to; row++) {
+        int64_t target = ((const int32_t *)all->targets.data)[row];
+        float lse = 0;
+        ((float *)all->loss.data)[row] = 0;
+        if (all->hits.data)
+            ((float *)all->hits.data)[row] = 0;
+        if (target >= 0)
+            lse = combine_facts(all, row);
+        if (all->dloss.data)
+            grad_row(all, row, target, lse);
+    }
+}
+
+void ce_cpu_entropy_finish(cs_device *device, cs_tensor loss, cs_tensor hits, cs_tensor logits, cs_tensor targets,
+                           int64_t first, int64_t classes, cs_tensor dloss, cs_tensor facts)
+{
+    loss_job all = { loss, logits, targets, dloss, classes, first, facts, hits };
+    ce_cpu_walk(device, cs_rows(logits), 1, finish_rows, &all);
 }
 
 /* ---- squared and absolute error ---- */

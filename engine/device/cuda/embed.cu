@@ -5,8 +5,9 @@
  * sorted list is cut into pieces of 32 rows. A warp processes a piece and adds each sequence of equal tokens to the
  * table. If a sequence crosses a border between pieces, each of these pieces stores a partial sum instead; a second
  * kernel adds the partial sums of each such sequence in order. Therefore many warps share the work even if one token
- * fills the batch. Positions are processed in the same way. The kernels are bound by reading dy and, for few tokens, by
- * launching the sort. */
+ * fills the batch. Positions are processed in the same way. If the table has only some of the tokens, the other tokens
+ * have the greatest key, so that pieces at the end of the list have no work. The kernels are bound by reading dy and,
+ * for few tokens, by launching the sort. */
 #include "device/cuda/run.cuh"
 #include "device/cuda/sort.cuh"
 
@@ -17,14 +18,20 @@ struct embed_job {
     /* `starts`: for each row, the first position of its document in the sample; NULL: 0 for all rows */
     const int32_t *tokens, *starts;
     int64_t rows, columns, length, vocabulary;
+    int64_t first; /* the token that is row 0 of the table, or CS_WHOLE_TABLE */
 };
 
-/* Returns the token of a row. A token outside the vocabulary is a fatal error, as on the CPU. */
-static __device__ int64_t token_at(const embed_job &job, int64_t row)
+/* Returns the row of the table for the token of a row, or job.vocabulary if the token is a row of another rank's table.
+ * A token outside of a whole table is a fatal error, as on the CPU. */
+static __device__ int64_t entry_at(const embed_job &job, int64_t row)
 {
-    int64_t token = job.tokens[row];
-    CE_KERNEL_ASSERT(token >= 0 && token < job.vocabulary);
-    return token;
+    int64_t token = job.tokens[row], entry = token - job.first;
+    if (job.first == CS_WHOLE_TABLE) {
+        CE_KERNEL_ASSERT(token >= 0 && token < job.vocabulary);
+        return token;
+    }
+    CE_KERNEL_ASSERT(token >= 0);
+    return entry >= 0 && entry < job.vocabulary ? entry : job.vocabulary;
 }
 
 /* Returns the position of a row in its document if `starts` is given, otherwise in its sample. */
@@ -38,13 +45,15 @@ static __global__ void __launch_bounds__(CE_RUN_THREADS) embed_rows(embed_job jo
 {
     ce_range all = { 0, job.columns };
     for (int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
-        ce_view token = ce_run_from(job.table, token_at(job, row) * job.columns), position = job.positions;
+        int64_t entry = entry_at(job, row);
+        bool here = entry < job.vocabulary;
+        ce_view token = ce_run_from(job.table, entry * job.columns), position = job.positions;
         if (job.positions.data)
             position = ce_run_from(job.positions, position_of(job, row) * job.columns);
         for (int64_t at = threadIdx.x * CE_RUN; at < job.columns; at += blockDim.x * CE_RUN) {
             float sum[CE_RUN], more[CE_RUN] = {};
-            ce_run run = ce_run_load(token, at, all);
-            if (job.positions.data)
+            ce_run run = here ? ce_run_load(token, at, all) : ce_run{};
+            if (job.positions.data && here)
                 ce_run_read(more, position, at, all);
             ce_run_widen(sum, run, token.dtype);
             for (int i = 0; i < CE_RUN; i++)
@@ -54,7 +63,8 @@ static __global__ void __launch_bounds__(CE_RUN_THREADS) embed_rows(embed_job jo
     }
 }
 
-static embed_job make_job(cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions, cs_tensor starts)
+static embed_job make_job(cs_tensor y, cs_tensor tokens, cs_tensor table, int64_t first, cs_tensor positions,
+                          cs_tensor starts)
 {
     return embed_job{ ce_run_view(y),
                       ce_run_view(table),
@@ -64,13 +74,14 @@ static embed_job make_job(cs_tensor y, cs_tensor tokens, cs_tensor table, cs_ten
                       cs_rows(y),
                       cs_columns(y),
                       cs_columns(tokens),
-                      cs_rows(table) };
+                      cs_rows(table),
+                      first };
 }
 
-extern "C" void ce_cuda_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
-                              cs_tensor starts)
+extern "C" void ce_cuda_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, int64_t first,
+                              cs_tensor positions, cs_tensor starts)
 {
-    embed_job job = make_job(y, tokens, table, positions, starts);
+    embed_job job = make_job(y, tokens, table, first, positions, starts);
     ce_launch(ce_cuda_compute(device), ce_run_rows_shape(job.rows, job.columns), embed_rows, job);
 }
 
@@ -84,6 +95,7 @@ struct add_job {
     float *edges;
     const uint32_t *keys, *rows; /* keys and row numbers of dy, sorted by key */
     int64_t count, columns, tiles;
+    int64_t entries;  /* number of rows of `into`; the rows of dy with this key, the greatest one, are not added */
     int64_t left_out; /* `left_out`: the key whose sums are not added to the table; -1: sums of all keys are added */
 };
 
@@ -92,7 +104,7 @@ static __global__ void __launch_bounds__(KEY_THREADS) token_keys(uint32_t *keys,
     int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= job.rows)
         return;
-    keys[row] = (uint32_t)token_at(job, row);
+    keys[row] = (uint32_t)entry_at(job, row);
     rows[row] = (uint32_t)row;
 }
 
@@ -121,7 +133,7 @@ static __device__ warp_work find_work(const add_job &job)
 
 static __device__ void add_to_table(const add_job &job, const warp_work &work, uint32_t key, const float *sum)
 {
-    if (key == job.left_out)
+    if (key == job.left_out || key == job.entries)
         return;
     ce_view row = ce_run_from(job.into, (int64_t)key * job.columns);
     float value[CE_RUN];
@@ -154,7 +166,7 @@ static __global__ void __launch_bounds__(WARPS *CE_WARP) embed_grad_pieces(add_j
     warp_work work = find_work(job);
     ce_range run = { work.span.from, work.span.from };
     float sum[CE_RUN] = {};
-    if (work.span.from >= job.count)
+    if (work.span.from >= job.count || job.keys[work.span.from] == job.entries)
         return;
     uint32_t key = job.keys[run.from];
     for (int64_t first = work.span.from; first < work.span.to; first += TOGETHER) {
@@ -199,7 +211,7 @@ static __global__ void __launch_bounds__(WARPS *CE_WARP) embed_grad_edges(add_jo
     if (!crosses(job, work.span.to))
         return;
     uint32_t key = job.keys[work.span.to];
-    if (job.keys[work.span.from] == key && crosses(job, work.span.from))
+    if (key == job.entries || (job.keys[work.span.from] == key && crosses(job, work.span.from)))
         return;
     float sum[CE_RUN], more[CE_RUN];
     int64_t piece = work.piece;
@@ -222,8 +234,8 @@ static int bits_of(int64_t values)
     return bits;
 }
 
-/* Adds each row of dy to a row of `into`. The key of a row of dy is the index of this row of `into`; the kernel `name`
- * writes the keys. Rows whose key is `left_out` are not added. */
+/* Adds each row of dy to a row of `into`. The key of a row of dy is the index of this row of `into`, or the number of
+ * rows of `into`; the kernel `name` writes the keys. Rows whose key is `left_out` are not added. */
 static void add_rows(cs_device *device, const embed_job &job, cs_tensor into, int64_t left_out,
                      void (*name)(uint32_t *keys, uint32_t *rows, embed_job job))
 {
@@ -234,22 +246,23 @@ static void add_rows(cs_device *device, const embed_job &job, cs_tensor into, in
     ce_sort sort = ce_sort_layout(memory, job.rows);
     ce_launch(stream, ce_shape{ dim3((unsigned)ce_divide_up(job.rows, KEY_THREADS)), dim3(KEY_THREADS) }, name,
               sort.keys[0], sort.rows[0], job);
-    sort = ce_sort_run(stream, sort, job.rows, bits_of(cs_rows(into)));
+    sort = ce_sort_run(stream, sort, job.rows, bits_of(cs_rows(into) + (job.first == CS_WHOLE_TABLE ? 0 : 1)));
     add_job add = { ce_run_view(into), job.y,        (float *)((char *)memory + bytes),
                     sort.keys[0],      sort.rows[0], job.rows,
-                    job.columns,       tiles,        left_out };
+                    job.columns,       tiles,        cs_rows(into),
+                    left_out };
     ce_shape all = { dim3((unsigned)ce_divide_up(pieces * tiles, WARPS)), dim3(WARPS * CE_WARP) };
     ce_launch(stream, all, embed_grad_pieces, add);
     ce_launch(stream, all, embed_grad_edges, add);
 }
 
-extern "C" void ce_cuda_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy,
-                                   cs_tensor tokens, cs_tensor starts, int64_t padding)
+extern "C" void ce_cuda_embed_grad(cs_device *device, cs_tensor dtable, int64_t first, cs_tensor dpositions,
+                                   cs_tensor dy, cs_tensor tokens, cs_tensor starts, int64_t padding)
 {
-    embed_job job = make_job(dy, tokens, dtable, dpositions, starts);
+    embed_job job = make_job(dy, tokens, dtable, first, dpositions, starts);
     if (job.rows == 0)
         return;
-    add_rows(device, job, dtable, padding, token_keys);
+    add_rows(device, job, dtable, first == CS_WHOLE_TABLE ? padding : padding - first, token_keys);
     if (dpositions.data)
         add_rows(device, job, dpositions, -1, position_keys);
 }

@@ -43,13 +43,6 @@ static __device__ int64_t run_step()
     return (int64_t)blockDim.x * CE_RUN;
 }
 
-static __device__ float element_of(ce_view x, int64_t at)
-{
-    float run[CE_RUN];
-    ce_run_read(run, x, at, ce_range{ at, at + 1 });
-    return run[0];
-}
-
 /* Returns the index in the tensor of the target's logit, or -1 if the target is masked. A target outside the vocabulary
  * is a fatal error, as on the CPU. */
 static __device__ int64_t target_index(const int32_t *targets, int64_t row, extent all)
@@ -70,8 +63,8 @@ static inline ce_shape rows_shape(extent all)
 
 enum { TOGETHER = 4 };
 
-/* The arguments of the cross-entropy kernel. Shared memory holds `held` elements of a row: the row's first held / 8
- * runs. */
+/* The arguments of the kernels of the cross entropy. Shared memory holds `held` elements of a row: the row's first held
+ * / 8 runs. */
 struct loss_job {
     ce_view x; /* the logits; if dloss is not NULL, the kernel replaces them by their gradient */
     float *loss;
@@ -79,6 +72,9 @@ struct loss_job {
     const int32_t *targets;
     extent all;
     int64_t held;
+    /* Where the columns are divided over ranks: */
+    int64_t first, ranks; /* `first`: the number of the first column among the columns of all ranks */
+    float *facts, *hits;  /* `hits` may be NULL */
 };
 
 /* The state of online softmax: the maximum so far, and the sum of e^(x - max). */
@@ -177,7 +173,7 @@ static __global__ void __launch_bounds__(THREADS) cross_entropy_rows(loss_job jo
     for (int64_t row = blockIdx.x; row < job.all.rows; row += gridDim.x) {
         int64_t target = target_index(job.targets, row, job.all);
         /* the logit is read here, before the gradient overwrites it */
-        float target_logit = target < 0 || threadIdx.x > 0 ? 0 : element_of(job.x, target);
+        float target_logit = target < 0 || threadIdx.x > 0 ? 0 : ce_run_read_one(job.x, target);
         softmax_sum partial = row_softmax_sum(job, target < 0 ? ce_range{} : row_of(row, job.all));
         float max = ce_block_max(partial.max, scratch);
         float sum = ce_block_sum(rescale(partial.sum, partial.max, max), scratch);
@@ -187,6 +183,15 @@ static __global__ void __launch_bounds__(THREADS) cross_entropy_rows(loss_job jo
         if (job.dloss)
             write_grad(job, row, target, lse);
     }
+}
+
+static loss_job make_job(cs_tensor logits, cs_tensor targets, int64_t classes)
+{
+    loss_job job = {};
+    job.x = ce_run_view(logits);
+    job.targets = (const int32_t *)targets.data;
+    job.all = extent_of(logits, classes);
+    return job;
 }
 
 /* Returns how many elements of a row shared memory holds, a multiple of 8. Shared memory holds all runs of the row or,
@@ -202,8 +207,9 @@ static int64_t held_elements(cs_device *device, const loss_job &job)
 extern "C" void ce_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets,
                                       int64_t classes, cs_tensor dloss)
 {
-    loss_job job = { ce_run_view(logits),           (float *)loss.data,         (const float *)dloss.data,
-                     (const int32_t *)targets.data, extent_of(logits, classes), 0 };
+    loss_job job = make_job(logits, targets, classes);
+    job.loss = (float *)loss.data;
+    job.dloss = (const float *)dloss.data;
     ce_shape shape = rows_shape(job.all);
     job.held = held_elements(device, job);
     shape.shared = (size_t)job.held * cs_dtype_bytes(logits.dtype);
@@ -251,7 +257,7 @@ static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, ce_view 
         bool before = thread_best.first >= 0 && thread_best.max == max && thread_best.first < target;
         int against = ce_block_sum(thread_best.unknown + (before ? 1 : 0), counts);
         if (threadIdx.x == 0)
-            hits[row] = target >= 0 && against == 0 && element_of(x, target) == max ? 1 : 0;
+            hits[row] = target >= 0 && against == 0 && ce_run_read_one(x, target) == max ? 1 : 0;
     }
 }
 
@@ -262,7 +268,121 @@ extern "C" void ce_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits
               (const int32_t *)targets.data, all);
 }
 
-/* ---- squared error ---- */
+/* ---- cross entropy of logits whose columns are divided over ranks ---- */
+
+enum { GREATEST, SUM, TARGET, IS_FIRST }; /* the facts of cs_op_entropy_facts */
+
+/* Returns the index in the tensor of the target's logit, -1 if the target is masked, or INT64_MAX if another rank has
+ * the target's column. */
+static __device__ int64_t own_index(const loss_job &job, int64_t row)
+{
+    int64_t target = job.targets[row], own = target - job.first;
+    bool here = own >= 0 && own < job.all.columns;
+    return target < 0 ? -1 : here ? row * job.all.stride + own : INT64_MAX;
+}
+
+/* Returns the number of logits equal to `max` that this thread's runs have before the element `end`. */
+static __device__ int count_equal(ce_view x, ce_range row, int64_t end, float max)
+{
+    int equal = 0;
+    for (int64_t at = first_run(row); at < end; at += run_step()) {
+        float run[CE_RUN];
+        ce_run_read(run, x, at, row);
+        for (int i = 0; i < CE_RUN; i++)
+            equal += ce_run_has(at + i, ce_range{ row.from, end }) && run[i] == max;
+    }
+    return equal;
+}
+
+static __global__ void __launch_bounds__(THREADS) entropy_facts_rows(loss_job job)
+{
+    CE_SHARED float scratch[WARPS];
+    CE_SHARED int counts[WARPS];
+    for (int64_t row = blockIdx.x; row < job.all.rows; row += gridDim.x) {
+        int64_t target = own_index(job, row);
+        ce_range range = target < 0 ? ce_range{} : row_of(row, job.all);
+        softmax_sum partial = row_softmax_sum(job, range);
+        float max = ce_block_max(partial.max, scratch);
+        float sum = ce_block_sum(rescale(partial.sum, partial.max, max), scratch);
+        bool here = target >= 0 && target < INT64_MAX;
+        float logit = here ? ce_run_read_one(job.x, target) : -INFINITY;
+        bool greatest = here && logit == max && !isnan(sum);
+        int before = ce_block_sum(greatest ? count_equal(job.x, range, target, max) : 0, counts);
+        if (threadIdx.x > 0)
+            continue;
+        float *facts = job.facts + row * CS_ENTROPY_FACTS;
+        facts[GREATEST] = target < 0 ? 0 : max;
+        facts[SUM] = target < 0 ? 0 : sum;
+        facts[TARGET] = target < 0 ? 0 : logit;
+        facts[IS_FIRST] = greatest && before == 0 ? 1 : 0;
+    }
+}
+
+extern "C" void ce_cuda_entropy_facts(cs_device *device, cs_tensor facts, cs_tensor logits, cs_tensor targets,
+                                      int64_t first, int64_t classes)
+{
+    loss_job job = make_job(logits, targets, classes);
+    job.first = first;
+    job.facts = (float *)facts.data;
+    ce_launch(ce_cuda_compute(device), rows_shape(job.all), entropy_facts_rows, job);
+}
+
+/* What the facts of all ranks say about a row. */
+struct row_loss {
+    float lse, target;
+    bool hit;
+};
+
+/* The sum is NaN only if a logit is NaN. */
+static __device__ row_loss combine_facts(const loss_job &job, int64_t row)
+{
+    float max = -INFINITY, sum = 0;
+    row_loss result = { 0, -INFINITY, false };
+    for (int64_t rank = job.ranks - 1; rank >= 0; rank--) {
+        const float *facts = job.facts + (rank * job.all.rows + row) * CS_ENTROPY_FACTS;
+        result.hit = facts[GREATEST] >= max ? facts[IS_FIRST] > 0 : result.hit;
+        result.target = facts[TARGET] == -INFINITY ? result.target : facts[TARGET];
+        max = fmaxf(max, facts[GREATEST]);
+    }
+    for (int64_t rank = 0; rank < job.ranks; rank++) {
+        const float *facts = job.facts + (rank * job.all.rows + row) * CS_ENTROPY_FACTS;
+        sum += rescale(facts[SUM], facts[GREATEST], max);
+    }
+    result.lse = finite(max) + logf(sum);
+    result.hit = result.hit && !isnan(sum);
+    return result;
+}
+
+static __global__ void __launch_bounds__(THREADS) entropy_finish_rows(loss_job job)
+{
+    for (int64_t row = blockIdx.x; row < job.all.rows; row += gridDim.x) {
+        int64_t target = own_index(job, row);
+        row_loss result = target < 0 ? row_loss{} : combine_facts(job, row);
+        if (threadIdx.x == 0) {
+            job.loss[row] = target < 0 ? 0 : result.lse - result.target;
+            if (job.hits)
+                job.hits[row] = result.hit ? 1 : 0;
+        }
+        if (job.dloss)
+            write_grad(job, row, target, result.lse);
+    }
+}
+
+extern "C" void ce_cuda_entropy_finish(cs_device *device, cs_tensor loss, cs_tensor hits, cs_tensor logits,
+                                       cs_tensor targets, int64_t first, int64_t classes, cs_tensor dloss,
+                                       cs_tensor facts)
+{
+    loss_job job = make_job(logits, targets, classes);
+    job.loss = (float *)loss.data;
+    job.dloss = (const float *)dloss.data;
+    job.first = first;
+    job.ranks = cs_rows(logits) > 0 ? cs_rows(facts) / cs_rows(logits) : 0;
+    job.facts = (float *)facts.data;
+    job.hits = (float *)hits.data;
+    ce_launch(ce_cuda_compute(device), rows_shape(extent_of(logits, cs_columns(logits))), entropy_finish_rows, job);
+}
+
+/* ---- squared error and absolute error ---- */
 
 static __device__ void subtract(float *difference, ce_view y, ce_view target, int64_t at, ce_range row)
 {
@@ -274,7 +394,8 @@ static __device__ void subtract(float *difference, ce_view y, ce_view target, in
         difference[i] -= wanted[i];
 }
 
-static __global__ void __launch_bounds__(THREADS) squared_error_rows(float *loss, ce_view y, ce_view target, extent all)
+template <bool squared>
+static __global__ void __launch_bounds__(THREADS) error_rows(float *loss, ce_view y, ce_view target, extent all)
 {
     CE_SHARED float scratch[WARPS];
     for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
@@ -284,7 +405,7 @@ static __global__ void __launch_bounds__(THREADS) squared_error_rows(float *loss
             float difference[CE_RUN];
             subtract(difference, y, target, at, row_range);
             for (int i = 0; i < CE_RUN; i++)
-                sum += difference[i] * difference[i];
+                sum += squared ? difference[i] * difference[i] : fabsf(difference[i]);
         }
         sum = ce_block_sum(sum, scratch);
         if (threadIdx.x == 0)
@@ -292,85 +413,58 @@ static __global__ void __launch_bounds__(THREADS) squared_error_rows(float *loss
     }
 }
 
-extern "C" void ce_cuda_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
-{
-    extent all = extent_of(y, cs_columns(y));
-    ce_launch(ce_cuda_compute(device), rows_shape(all), squared_error_rows, (float *)loss.data, ce_run_view(y),
-              ce_run_view(target), all);
-}
-
+template <bool squared>
 static __global__ void __launch_bounds__(THREADS)
-    squared_error_grad_rows(ce_view dy, const float *dloss, ce_view y, ce_view target, extent all)
+    error_grad_rows(ce_view dy, const float *dloss, ce_view y, ce_view target, extent all)
 {
     for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
         ce_range row_range = row_of(row, all);
-        float scale = 2 * dloss[row] / (float)all.columns;
+        float scale = (squared ? 2 : 1) * dloss[row] / (float)all.columns;
         for (int64_t at = first_run(row_range); at < row_range.to; at += run_step()) {
-            float difference[CE_RUN];
-            subtract(difference, y, target, at, row_range);
-            for (int i = 0; i < CE_RUN; i++)
-                difference[i] *= scale;
-            ce_run_store(dy, at, row_range, difference);
+            float slope[CE_RUN];
+            subtract(slope, y, target, at, row_range);
+            for (int i = 0; i < CE_RUN; i++) {
+                float sign = slope[i] > 0 ? 1.0f : slope[i] < 0 ? -1.0f : slope[i];
+                slope[i] = (squared ? slope[i] : sign) * scale;
+            }
+            ce_run_store(dy, at, row_range, slope);
         }
     }
+}
+
+template <bool squared> static void error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
+{
+    extent all = extent_of(y, cs_columns(y));
+    ce_launch(ce_cuda_compute(device), rows_shape(all), error_rows<squared>, (float *)loss.data, ce_run_view(y),
+              ce_run_view(target), all);
+}
+
+template <bool squared>
+static void error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
+{
+    extent all = extent_of(y, cs_columns(y));
+    ce_launch(ce_cuda_compute(device), rows_shape(all), error_grad_rows<squared>, ce_run_view(dy),
+              (const float *)dloss.data, ce_run_view(y), ce_run_view(target), all);
+}
+
+extern "C" void ce_cuda_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
+{
+    error<true>(device, loss, y, target);
 }
 
 extern "C" void ce_cuda_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y,
                                            cs_tensor target)
 {
-    extent all = extent_of(y, cs_columns(y));
-    ce_launch(ce_cuda_compute(device), rows_shape(all), squared_error_grad_rows, ce_run_view(dy),
-              (const float *)dloss.data, ce_run_view(y), ce_run_view(target), all);
-}
-
-static __global__ void __launch_bounds__(THREADS)
-    absolute_error_rows(float *loss, ce_view y, ce_view target, extent all)
-{
-    CE_SHARED float scratch[WARPS];
-    for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
-        ce_range row_range = row_of(row, all);
-        float sum = 0;
-        for (int64_t at = first_run(row_range); at < row_range.to; at += run_step()) {
-            float difference[CE_RUN];
-            subtract(difference, y, target, at, row_range);
-            for (int i = 0; i < CE_RUN; i++)
-                sum += fabsf(difference[i]);
-        }
-        sum = ce_block_sum(sum, scratch);
-        if (threadIdx.x == 0)
-            loss[row] = sum / (float)all.columns;
-    }
+    error_grad<true>(device, dy, dloss, y, target);
 }
 
 extern "C" void ce_cuda_absolute_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
 {
-    extent all = extent_of(y, cs_columns(y));
-    ce_launch(ce_cuda_compute(device), rows_shape(all), absolute_error_rows, (float *)loss.data, ce_run_view(y),
-              ce_run_view(target), all);
-}
-
-static __global__ void __launch_bounds__(THREADS)
-    absolute_error_grad_rows(ce_view dy, const float *dloss, ce_view y, ce_view target, extent all)
-{
-    for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
-        ce_range row_range = row_of(row, all);
-        float scale = dloss[row] / (float)all.columns;
-        for (int64_t at = first_run(row_range); at < row_range.to; at += run_step()) {
-            float difference[CE_RUN];
-            subtract(difference, y, target, at, row_range);
-            for (int i = 0; i < CE_RUN; i++) {
-                float sign = difference[i] > 0 ? 1.0f : difference[i] < 0 ? -1.0f : difference[i];
-                difference[i] = sign * scale;
-            }
-            ce_run_store(dy, at, row_range, difference);
-        }
-    }
+    error<false>(device, loss, y, target);
 }
 
 extern "C" void ce_cuda_absolute_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y,
                                             cs_tensor target)
 {
-    extent all = extent_of(y, cs_columns(y));
-    ce_launch(ce_cuda_compute(device), rows_shape(all), absolute_error_grad_rows, ce_run_view(dy),
-              (const float *)dloss.data, ce_run_view(y), ce_run_view(target), all);
+    error_grad<false>(device, dy, dloss, y, target);
 }

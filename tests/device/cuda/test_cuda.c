@@ -198,7 +198,7 @@ static void embed_a_wrong_token(void)
     cs_tensor table = cs_matrix(memory, CS_F32, 4, 8), y = cs_matrix(memory + 32, CS_F32, 1, 8);
     cs_tensor tokens = cs_matrix(memory + 48, CS_I32, 1, 1);
     ce_stream_copy(stream, tokens.data, &token, sizeof token);
-    cs_op_embed(stream, y, tokens, table, (cs_tensor){ 0 }, (cs_tensor){ 0 });
+    cs_op_embed(stream, y, tokens, table, CS_WHOLE_TABLE, (cs_tensor){ 0 }, (cs_tensor){ 0 });
     ce_stream_sync(stream);
 }
 

@@ -194,12 +194,12 @@ static void take_columns(cs_stream *stream, const cs_tensor *t)
 
 static void embed(cs_stream *stream, const cs_tensor *t)
 {
-    cs_op_embed(stream, t[0], t[1], t[2], t[3], (cs_tensor){ 0 });
+    cs_op_embed(stream, t[0], t[1], t[2], CS_WHOLE_TABLE, t[3], (cs_tensor){ 0 });
 }
 
 static void embed_grad(cs_stream *stream, const cs_tensor *t)
 {
-    cs_op_embed_grad(stream, t[0], t[1], t[2], t[3], (cs_tensor){ 0 }, -1);
+    cs_op_embed_grad(stream, t[0], CS_WHOLE_TABLE, t[1], t[2], t[3], (cs_tensor){ 0 }, -1);
 }
 
 static void sort_tokens(cs_stream *stream, const cs_tensor *t)
