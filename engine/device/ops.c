@@ -218,14 +218,25 @@ static void check_dropout(cs_dropout dropout, int64_t batch, int64_t count)
     CE_ASSERT(dropout.rate >= 0 && dropout.rate <= 1);
     if (dropout.rate == 0)
         return;
-    CE_ASSERT(dropout.keys && dropout.batch == batch);
+    CE_ASSERT(dropout.keys && dropout.batch == batch && dropout.width == 0);
     CE_ASSERT(count % batch == 0);
+}
+
+/* Checks that the tensor x can be columns of rows of dropout.width columns. */
+static void check_columns(cs_dropout dropout, cs_tensor x)
+{
+    CE_ASSERT(dropout.from >= 0 && dropout.from + cs_columns(x) <= dropout.width);
+    CE_ASSERT(dropout.rate == 0 || cs_rows(x) % dropout.batch == 0);
 }
 
 void cs_op_dropout(cs_stream *stream, cs_tensor y, cs_tensor x, cs_dropout dropout)
 {
+    cs_dropout whole = dropout;
+    whole.width = 0;
     CE_ASSERT(is_compute(x) && is_shaped(x, y));
-    check_dropout(dropout, dropout.batch, cs_count(x));
+    check_dropout(whole, dropout.batch, cs_count(x));
+    if (dropout.width)
+        check_columns(dropout, x);
     if (dropout.rate > 0)
         RUN(stream, add_dropout, y, (cs_tensor){ 0 }, x, dropout);
     else if (y.data != x.data)
@@ -320,7 +331,7 @@ static void check_attention(cs_stream *stream, const ce_attention_args *attentio
     CE_ASSERT(is_f32(attention->lse) && rows % length == 0);
     CE_ASSERT(cs_rows(attention->lse) == samples * heads.queries);
     CE_ASSERT(is_starts(heads.starts, attention->y));
-    CE_ASSERT(heads.scale >= 0 && heads.cap >= 0);
+    CE_ASSERT(heads.scale >= 0 && heads.cap >= 0 && heads.first >= 0);
     check_dropout(attention->dropout, samples, rows * columns);
     /* for each head, each matrix product does D multiply-adds for each pair (i, j) with j <= i inside the window */
     double window = (double)(heads.window && heads.window < length ? heads.window : length);

@@ -108,7 +108,7 @@ OPERATION(seed, (cs_stream *stream, cs_tensor dy, const double *scale, double di
 OPERATION(preference, (cs_stream *stream, const ce_preference_rows *rows))
 OPERATION(convert, (cs_stream *stream, cs_tensor to, cs_tensor from, float factor))
 OPERATION(update, (cs_stream *stream, const ce_optimizer *optimizer, ce_hyper hyper, const ce_state_rows *rows))
-OPERATION(init, (cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count))
+OPERATION(init, (cs_stream *stream, float *out, cs_init init, uint64_t key, ce_state_places places, int64_t count))
 /* clang-format on */
 
 #undef OPERATION

@@ -79,9 +79,10 @@ void ce_state_update(cs_stream *stream, const ce_optimizer *optimizer, ce_hyper 
         stream->device->table->update(stream, optimizer, hyper, rows);
 }
 
-void ce_state_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
+void ce_state_init(cs_stream *stream, float *out, cs_init init, uint64_t key, ce_state_places places, int64_t count)
 {
-    CE_ASSERT(count >= 0 && from >= 0);
+    CE_ASSERT(count >= 0 && places.from >= 0 && places.run >= 0);
+    CE_ASSERT(places.run == 0 || places.stride >= places.run);
     if (stream->device->table->init)
-        stream->device->table->init(stream, out, init, key, from, count);
+        stream->device->table->init(stream, out, init, key, places, count);
 }

@@ -102,8 +102,13 @@ typedef struct {
 } ce_state_rows;
 void ce_state_update(cs_stream *stream, const ce_optimizer *optimizer, ce_hyper hyper, const ce_state_rows *rows);
 
-/* Computes initial values: out[i] (fp32) is element from + i of the parameter with this key: 0, 1, std * normal, or
- * uniform. A value depends only on the key and the index of the element. */
-void ce_state_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
+/* Says which elements of a whole parameter a row has: element i of the row is element from + (i / run) * stride + i % run
+ * of the parameter, or from + i if `run` is 0. */
+typedef struct {
+    int64_t from, run, stride;
+} ce_state_places;
+/* Computes initial values: out[i] (fp32), i < count, is the element that `places` says of the parameter with this key: 0,
+ * 1, std * normal, or uniform. A value depends only on the key and the index of the element in the parameter. */
+void ce_state_init(cs_stream *stream, float *out, cs_init init, uint64_t key, ce_state_places places, int64_t count);
 
 #endif

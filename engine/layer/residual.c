@@ -6,7 +6,9 @@
 
 cs_dropout cs_residual_dropout(cs_pass *pass, float rate, uint64_t place)
 {
-    return (cs_dropout){ ce_pass_drops(pass) ? rate : 0, place, cs_pass_keys(pass), cs_pass_batch(pass) };
+    return (cs_dropout){
+        .rate = ce_pass_drops(pass) ? rate : 0, .place = place, .keys = cs_pass_keys(pass), .batch = cs_pass_batch(pass)
+    };
 }
 
 uint64_t cs_residual_place(cs_unit *unit, const char *name)

@@ -57,7 +57,7 @@ void ce_shard_init(ce_shard *shard, uint64_t seed)
         bool wide = pieces[i].dtype == CS_F32;
         float *values = wide ? pieces[i].master : ce_device_alloc(shard->zero->device, (size_t)items * sizeof(float));
         ce_state_init(ce_part_stream(shard, CE_COMPUTE), values, entry->param.init, ce_rng_key(seed, entry->full_name),
-                      pieces[i].range.from, items);
+                      (ce_state_places){ .from = pieces[i].range.from }, items);
         if (wide)
             continue;
         cs_op_cast(ce_part_stream(shard, CE_COMPUTE), cs_vector(pieces[i].master, pieces[i].dtype, items),

@@ -104,6 +104,10 @@ typedef struct {
     uint64_t place;       /* the random key of this dropout in the model, from cs_residual_place */
     const uint64_t *keys; /* the random keys of the B samples, from cs_pass_keys */
     int64_t batch;        /* the number of samples B; a tensor is divided into B equal ranges, one for each sample */
+    /* If `width` is not 0, the tensor (N, C) holds columns [from, from + C) of rows of `width` columns, and indices count
+     * the elements of these whole rows: element (r, c) of a sample has the index r*width + from + c. Only cs_op_dropout
+     * takes such a tensor. */
+    int64_t from, width;
 } cs_dropout;
 
 /* y = x / (1 - rate) for elements that are kept, 0 for the others. If x is the gradient of y, the result is the
@@ -125,6 +129,7 @@ typedef struct {
                        * packed into one sample are separate. starts[t] <= t, and starts never decrease along t. */
     float scale;      /* factor of the scores; 0 means 1/sqrt(D) */
     float cap;        /* the scores become cap * tanh(scores / cap) before the softmax; 0: there is no cap */
+    int64_t first;    /* number of the first query head among the heads of all ranks; only dropout uses it */
 } cs_heads;
 
 /* Converts between two orders of the heads in a row. In the order by groups, which some models' projections return,
@@ -156,7 +161,7 @@ void cs_op_rms_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_t
  * columns; head h of q begins at column h*D of q, and the heads of k and v are arranged in the same way. y is (B*T,
  * queries D). lse (B*queries, T) f32 is the logarithm of the softmax's denominator, which backward needs. Scores are
  * multiplied by heads.scale and capped. Dropout applies to the probabilities; the probability of head h, query i and
- * key j is element (h*T + i)*T + j of the sample. If qkv has a 16-bit type and the device multiplies this type without
+ * key j is element ((h + heads.first)*T + i)*T + j of the sample. If qkv has a 16-bit type and the device multiplies this type without
  * conversion to fp32, probabilities and gradients of scores are rounded to this type before they are multiplied. */
 void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, cs_heads heads, cs_dropout dropout);
 /* dqkv has the shape of qkv; all of its elements are written. */

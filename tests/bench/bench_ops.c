@@ -92,7 +92,7 @@ static void make_small(void)
 static void refill(cs_tensor x)
 {
     float *values = ce_device_alloc(device, (size_t)cs_count(x) * sizeof *values);
-    ce_state_init(stream, values, (cs_init){ CS_NORMAL, 0.5f }, 1, 0, cs_count(x));
+    ce_state_init(stream, values, (cs_init){ CS_NORMAL, 0.5f }, 1, (ce_state_places){ 0 }, cs_count(x));
     cs_op_cast(stream, x, cs_vector(values, CS_F32, cs_count(x)));
     ce_stream_sync(stream);
     ce_device_free(device, values);
@@ -233,7 +233,8 @@ static cs_dropout dropout(float rate)
 {
     return (cs_dropout){ .rate = rate, .place = 3, .keys = keys, .batch = B };
 }
-static const cs_heads all = { .queries = HEADS, .keys = HEADS }, window = { HEADS, HEADS, NEAR, { 0 }, 0, 0 };
+static const cs_heads all = { .queries = HEADS, .keys = HEADS };
+static const cs_heads window = { .queries = HEADS, .keys = HEADS, .window = NEAR };
 static cs_heads packed(void)
 {
     return (cs_heads){ .queries = HEADS, .keys = HEADS, .starts = starts };
@@ -381,7 +382,7 @@ UPDATE(lamb, CE_OPTIM_LAMB)
 UPDATE(muon, CE_OPTIM_MUON)
 static void run_init(void)
 {
-    ce_state_init(stream, on.state[0], (cs_init){ CS_NORMAL, 0.02f }, 1, 0, STATE / 8);
+    ce_state_init(stream, on.state[0], (cs_init){ CS_NORMAL, 0.02f }, 1, (ce_state_places){ 0 }, STATE / 8);
 }
 
 /* ---- timing ---- */

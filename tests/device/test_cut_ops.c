@@ -1,10 +1,9 @@
 /* test_cut_ops.c - operations on tensors that are divided over ranks: the results of one to three ranks, put together,
  * are those of the whole operation and of plain loops in double precision. */
-#include "near.h"
 #include "reference.h"
+#include "shares.h"
 #include "suite.h"
 
-#include "base/rng.h"
 #include "device/device.h"
 #include "cspeed/ops.h"
 
@@ -13,57 +12,7 @@
 #include <string.h>
 
 static const cs_tensor absent;
-enum { RANKS = 3, MAX_THREADS = 2 };
-
 static cs_stream *stream;
-
-/* Runs a check for each type, each number of threads and each number of ranks. */
-static void for_all(void (*check)(cs_dtype dtype, int ranks))
-{
-    for (int threads = 1; threads <= near_threads(MAX_THREADS); threads++) {
-        stream = ce_device_stream(near_open(threads), CE_COMPUTE);
-        for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
-            for (int ranks = 1; ranks <= RANKS; ranks++)
-                check((cs_dtype)dtype, ranks);
-        near_close();
-    }
-}
-
-static void free_all(int count, const cs_tensor *tensors)
-{
-    for (int i = 0; i < count; i++)
-        near_free(tensors[i]);
-}
-#define FREE(...)                                                                                                      \
-    do {                                                                                                               \
-        const cs_tensor list_[] = { __VA_ARGS__ };                                                                     \
-        free_all((int)(sizeof list_ / sizeof *list_), list_);                                                          \
-    } while (0)
-
-/* The range of `count` rows or columns that a rank has: whole groups of eight, so that the last ranks may have fewer
- * elements, or none. */
-typedef struct {
-    int64_t first, count, room; /* room: the number of elements of the longest range */
-} share;
-static share share_of(int64_t count, int rank, int ranks)
-{
-    int64_t room = (count + ranks - 1) / ranks;
-    room = (room + 7) / 8 * 8;
-    int64_t first = rank * room < count ? rank * room : count;
-    return (share){ first, count - first < room ? count - first : room, room };
-}
-
-/* Copies the rank's columns of x. The other columns of the result are NaN. */
-static cs_tensor columns_of(cs_tensor x, share at)
-{
-    cs_tensor part = near_new(x.dtype, cs_rows(x), at.room);
-    for (int64_t i = 0; i < cs_count(part); i++) {
-        int64_t column = i % at.room;
-        near_set(part, i,
-                 column < at.count ? near_element(x, i / at.room * cs_columns(x) + at.first + column) : (double)NAN);
-    }
-    return part;
-}
 
 /* ---- tables whose rows are divided ---- */
 
@@ -89,13 +38,13 @@ static cs_tensor rows_of(cs_tensor x, share at)
 
 static void check_table(cs_dtype dtype, int ranks, int64_t width, int64_t padding)
 {
-    enum { B = 3, T = 50 };
-    cs_tensor table = near_random(dtype, V, width, 1, 1), positions = near_random(dtype, T, width, 2, 1);
-    cs_tensor tokens = near_new(CS_I32, B, T), y = near_new(dtype, B * T, width);
-    cs_tensor dy = near_random(dtype, B * T, width, 3, 1);
-    cs_tensor dtable = near_random(CS_F32, V, width, 4, 1), dpositions = near_random(CS_F32, T, width, 5, 1);
+    enum { SAMPLES = 3, LENGTH = 50, ROWS = SAMPLES * LENGTH };
+    cs_tensor table = near_random(dtype, V, width, 1, 1), positions = near_random(dtype, LENGTH, width, 2, 1);
+    cs_tensor tokens = near_new(CS_I32, SAMPLES, LENGTH), y = near_new(dtype, ROWS, width);
+    cs_tensor dy = near_random(dtype, ROWS, width, 3, 1);
+    cs_tensor dtable = near_random(CS_F32, V, width, 4, 1), dpositions = near_random(CS_F32, LENGTH, width, 5, 1);
     cs_tensor kept[] = { near_copy(dtable), near_copy(dpositions) };
-    for (int i = 0; i < B * T; i++)
+    for (int i = 0; i < ROWS; i++)
         ((int32_t *)tokens.data)[i] = i % 3 ? i * 7 % V : 19;
     cs_op_embed(stream, near_at(y), near_at(tokens), near_at(table), CS_WHOLE_TABLE, near_at(positions), absent);
     cs_op_embed_grad(stream, near_at(dtable), CS_WHOLE_TABLE, near_at(dpositions), near_at(dy), near_at(tokens), absent,
@@ -104,20 +53,21 @@ static void check_table(cs_dtype dtype, int ranks, int64_t width, int64_t paddin
     for (int rank = 0; rank < ranks; rank++) {
         share at = share_of(V, rank, ranks);
         cs_tensor own = rows_of(table, at), down = rows_of(kept[0], at), want = rows_of(dtable, at);
-        cs_tensor part = near_random(dtype, B * T, width, 6, 1), dall = near_copy(kept[1]);
+        cs_tensor part = near_random(dtype, ROWS, width, 6, 1), dall = near_copy(kept[1]);
         cs_op_embed(stream, near_at(part), near_at(tokens), near_at(own), at.first, near_at(positions), absent);
         cs_op_embed_grad(stream, near_at(down), at.first, near_at(dall), near_at(dy), near_at(tokens), absent, padding);
         near_fetch();
         check_rows(part, y, tokens.data, at);
         ck_assert(near_tensors("the gradient of a part of a table", down, want, near_is_cpu() ? 0 : 1e-6));
         ck_assert(near_same_bits("the gradient of positions", dall, dpositions));
-        FREE(own, down, want, part, dall);
+        SHARE_FREE(own, down, want, part, dall);
     }
-    FREE(table, positions, tokens, y, dy, dtable, dpositions, kept[0], kept[1]);
+    SHARE_FREE(table, positions, tokens, y, dy, dtable, dpositions, kept[0], kept[1]);
 }
 
-static void check_tables(cs_dtype dtype, int ranks)
+static void check_tables(cs_stream *given, cs_dtype dtype, int ranks)
 {
+    stream = given;
     check_table(dtype, ranks, 5, -1);
     check_table(dtype, ranks, 64, 0);
     check_table(dtype, ranks, 129, 19);
@@ -126,7 +76,7 @@ static void check_tables(cs_dtype dtype, int ranks)
 
 START_TEST(tables_are_divided_by_rows)
 {
-    for_all(check_tables);
+    share_for_all(check_tables);
 }
 END_TEST
 
@@ -160,7 +110,7 @@ static int64_t greatest_of(cs_tensor logits, int64_t row)
 
 static void add_borders(entropy_case *all)
 {
-    for (int ranks = 1; ranks <= RANKS; ranks++) {
+    for (int ranks = 1; ranks <= SHARE_RANKS; ranks++) {
         for (int rank = 0; rank < ranks; rank++) {
             share at = share_of(all->columns, rank, ranks);
             if (at.count == 0)
@@ -187,10 +137,12 @@ static entropy_case make_case(cs_dtype dtype, int64_t columns)
     static const float odd[] = { NAN, INFINITY, -INFINITY };
     for (int i = 0; i < 3; i++) { /* in the first and in the last column, as the target and beside it */
         near_set(all.logits, add_row(&all, 0), (double)odd[i]);
-        near_set(all.logits, add_row(&all, 0) + columns - 1, (double)odd[i]);
+        int64_t row = add_row(&all, 0);
+        near_set(all.logits, row, 30); /* the greatest of its rank */
+        near_set(all.logits, row + columns - 1, (double)odd[i]);
         near_set(all.logits, add_row(&all, columns - 1), (double)odd[i]);
         near_set(all.logits, add_row(&all, -1), (double)odd[i]);
-        int64_t row = add_row(&all, 0); /* all logits of the row */
+        row = add_row(&all, 0); /* all logits of the row */
         for (int64_t c = 0; c < columns; c++)
             near_set(all.logits, row + c, (double)odd[i]);
     }
@@ -251,21 +203,21 @@ static cs_tensor facts_of(const entropy_case *all, cs_tensor targets, int ranks)
     cs_tensor facts = near_new(CS_F32, ranks * all->rows, CS_ENTROPY_FACTS);
     for (int rank = 0; rank < ranks; rank++) {
         share at = share_of(all->columns, rank, ranks);
-        cs_tensor part = columns_of(all->logits, at), kept = near_copy(part);
+        cs_tensor part = share_columns(all->logits, at), kept = near_copy(part);
         cs_tensor own = facts;
         own.data = (float *)facts.data + rank * all->rows * CS_ENTROPY_FACTS;
         own = first_rows(own, all->rows);
         cs_op_entropy_facts(stream, near_at(own), near_at(part), near_at(targets), at.first, at.count);
         near_fetch();
         ck_assert(near_same_bits("logits, of which the facts are", part, kept));
-        FREE(part, kept);
+        SHARE_FREE(part, kept);
     }
     return facts;
 }
 
 static entropy_result finish(const entropy_case *all, cs_tensor targets, cs_tensor dloss, cs_tensor facts, share at)
 {
-    entropy_result part = { columns_of(all->logits, at), near_new(CS_F32, all->rows, 1),
+    entropy_result part = { share_columns(all->logits, at), near_new(CS_F32, all->rows, 1),
                             near_new(CS_F32, all->rows, 1) };
     cs_tensor kept = near_copy(part.logits), loss = near_new(CS_F32, all->rows, 1);
     cs_op_entropy_finish(stream, near_at(loss), absent, near_at(part.logits), near_at(targets), at.first, at.count,
@@ -276,7 +228,7 @@ static entropy_result finish(const entropy_case *all, cs_tensor targets, cs_tens
                          at.first, at.count, near_at(dloss), near_at(facts));
     near_fetch();
     ck_assert(near_same_bits("loss with a gradient and without", loss, part.loss));
-    FREE(kept, loss);
+    SHARE_FREE(kept, loss);
     return part;
 }
 
@@ -310,17 +262,19 @@ static void check_entropy_of(cs_dtype dtype, int ranks, int64_t columns)
         }
         ck_assert(near_same_bits("loss of each rank", part.loss, first.loss));
         ck_assert(near_same_bits("hits of each rank", part.hits, first.hits));
-        FREE(part.loss, part.hits);
+        SHARE_FREE(part.loss, part.hits);
     }
     check_loops(&all, first.loss);
     check_against(&all, first.loss, whole.loss, 2e-7);
     ck_assert(near_same_bits("hits", first.hits, whole.hits));
     check_against(&all, together, whole.logits, 1e-6);
-    FREE(all.logits, targets, dloss, whole.logits, whole.loss, whole.hits, first.loss, first.hits, facts, together);
+    SHARE_FREE(all.logits, targets, dloss, whole.logits, whole.loss, whole.hits, first.loss, first.hits, facts,
+               together);
 }
 
-static void check_entropy(cs_dtype dtype, int ranks)
+static void check_entropy(cs_stream *given, cs_dtype dtype, int ranks)
 {
+    stream = given;
     check_entropy_of(dtype, ranks, 1);
     check_entropy_of(dtype, ranks, 8);
     check_entropy_of(dtype, ranks, 63);
@@ -329,7 +283,7 @@ static void check_entropy(cs_dtype dtype, int ranks)
 
 START_TEST(logits_are_divided_by_columns)
 {
-    for_all(check_entropy);
+    share_for_all(check_entropy);
 }
 END_TEST
 

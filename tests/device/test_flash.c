@@ -118,12 +118,18 @@ static const double tolerance[] = { [CS_F32] = 3e-6, [CS_BF16] = 5e-3, [CS_F16] 
 
 static cs_heads heads_of(attention_case given, cs_tensor starts)
 {
-    return (cs_heads){ given.queries, given.keys, given.window, near_at(starts), 0, given.cap };
+    return (cs_heads){ .queries = given.queries,
+                       .keys = given.keys,
+                       .window = given.window,
+                       .starts = near_at(starts),
+                       .cap = given.cap };
 }
 
 static cs_dropout dropout_of(attention_case given)
 {
-    return (cs_dropout){ given.rate, 5, near_at(cs_vector(keys, CS_I64, 4)).data, given.B };
+    return (cs_dropout){
+        .rate = given.rate, .place = 5, .keys = near_at(cs_vector(keys, CS_I64, 4)).data, .batch = given.B
+    };
 }
 
 static void run(cs_tensor y, cs_tensor lse, cs_tensor qkv, attention_case given, cs_tensor starts)

@@ -152,7 +152,9 @@ static float dropped; /* the dropout rate of the following functions */
 /* The tensors `t`: a, b, sum, y, stats, weight, bias, dy, dx, dweight, dbias, beside, keys */
 static void add_norm_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
-    cs_addition x = { at(t[2]), at(t[0]), at(t[1]), { dropped, 5, at(t[12]).data, 3 } };
+    cs_addition x = {
+        at(t[2]), at(t[0]), at(t[1]), { .rate = dropped, .place = 5, .keys = at(t[12]).data, .batch = 3 }
+    };
     cs_op_add_norm(stream, at(t[3]), at(t[4]), &x, at(flat(t[5])), at(flat(t[6])), 1e-5f);
     cs_op_norm_grad_add(stream, at(t[8]), at(flat(t[9])), at(flat(t[10])), at(t[7]), at(t[2]), at(t[4]), at(flat(t[5])),
                         at(t[11]));
@@ -160,7 +162,9 @@ static void add_norm_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const c
 
 static void add_rms_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
-    cs_addition x = { at(t[2]), at(t[0]), at(t[1]), { dropped, 5, at(t[12]).data, 3 } };
+    cs_addition x = {
+        at(t[2]), at(t[0]), at(t[1]), { .rate = dropped, .place = 5, .keys = at(t[12]).data, .batch = 3 }
+    };
     cs_op_add_rms(stream, at(t[3]), at(t[4]), &x, at(flat(t[5])), 1e-5f);
     cs_op_rms_grad_add(stream, at(t[8]), at(flat(t[9])), at(t[7]), at(t[2]), at(t[4]), at(flat(t[5])), at(t[11]));
 }
@@ -332,7 +336,8 @@ END_TEST
 /* The tensors `t`: y, x, keys */
 static void dropout_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
-    cs_op_dropout(stream, at(t[0]), at(t[1]), (cs_dropout){ 0.25f, 77, at(t[2]).data, 3 });
+    cs_op_dropout(stream, at(t[0]), at(t[1]),
+                  (cs_dropout){ .rate = 0.25f, .place = 77, .keys = at(t[2]).data, .batch = 3 });
 }
 
 START_TEST(dropout_has_the_same_bits)

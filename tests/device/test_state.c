@@ -238,12 +238,12 @@ START_TEST(first_values_depend_on_key_and_element_alone)
     for (int i = 0; i < 4; i++) {
         double sum = 0, squares = 0;
         open_device(1);
-        ce_state_init(stream, near_at(all).data, inits[i], 9, 0, COUNT);
+        ce_state_init(stream, near_at(all).data, inits[i], 9, (ce_state_places){ 0 }, COUNT);
         near_fetch();
         near_close();
         open_device(3);
         for (int from = 0; from < COUNT; from += 6667)
-            ce_state_init(stream, (float *)near_at(part).data + from, inits[i], 9, from,
+            ce_state_init(stream, (float *)near_at(part).data + from, inits[i], 9, (ce_state_places){ .from = from },
                           COUNT - from < 6667 ? COUNT - from : 6667);
         near_fetch();
         near_close();
@@ -258,7 +258,7 @@ START_TEST(first_values_depend_on_key_and_element_alone)
     }
     ck_assert(near_element(all, 0) != near_element(all, 1));
     open_device(1);
-    ce_state_init(stream, near_at(all).data, (cs_init){ CS_NORMAL, 1 }, 9, 3, 1001);
+    ce_state_init(stream, near_at(all).data, (cs_init){ CS_NORMAL, 1 }, 9, (ce_state_places){ .from = 3 }, 1001);
     near_fetch();
     near_close();
     double apart = 0;

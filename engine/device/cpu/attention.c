@@ -42,7 +42,7 @@ void ce_attention_run(cs_device *device, ce_attention_job *all, int64_t heads, i
 
 ce_attention_mask ce_attention_mask_of(const ce_attention_job *all, int64_t sample, int64_t which)
 {
-    ce_attention_mask mask = { .place = (uint64_t)(which * all->length * all->length) };
+    ce_attention_mask mask = { .place = (uint64_t)((all->given->heads.first + which) * all->length * all->length) };
     if (all->given->dropout.rate > 0)
         mask.key = ce_dropout_key(all->given->dropout, sample);
     if (all->given->heads.starts.data)

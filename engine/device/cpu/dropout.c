@@ -83,7 +83,7 @@ const uint16_t *ce_dropout_bits(uint16_t *scratch, uint64_t key, uint64_t from, 
 typedef struct {
     cs_tensor y, a, b; /* y = a + dropout(b); if a is absent, y = dropout(b) */
     cs_dropout dropout;
-    int64_t sample; /* number of elements of each sample */
+    int64_t columns, rows; /* each sample has `rows` rows of `columns` elements; if dropout.width is 0, it is one row */
 } dropout_job;
 
 static void dropout_chunk(float *restrict y, const float *restrict b, const uint16_t *restrict bits, int64_t count,
@@ -102,11 +102,12 @@ static void dropout_part(void *argument, ce_range range, int part)
     float wide_a[CE_CHUNK], wide_b[CE_CHUNK], out[CE_CHUNK];
     uint16_t scratch[CE_CHUNK + 16];
     for (int64_t at = range.from, count; at < range.to; at += count) {
-        int64_t sample = at / all->sample, end = (sample + 1) * all->sample;
+        int64_t row = at / all->columns, column = at % all->columns, end = at - column + all->columns;
         end = end < range.to ? end : range.to;
         count = end - at < CE_CHUNK ? end - at : CE_CHUNK;
-        uint64_t key = ce_dropout_key(all->dropout, sample);
-        const uint16_t *bits = ce_dropout_bits(scratch, key, (uint64_t)(at - sample * all->sample), count);
+        uint64_t key = ce_dropout_key(all->dropout, row / all->rows);
+        int64_t element = row % all->rows * all->dropout.width + all->dropout.from + column;
+        const uint16_t *bits = ce_dropout_bits(scratch, key, (uint64_t)element, count);
         dropout_chunk(out, ce_elements_read(all->b, at, count, wide_b), bits, count, threshold, scale);
         if (all->a.data)
             ce_elements_add(out, ce_elements_read(all->a, at, count, wide_a), count);
@@ -116,6 +117,12 @@ static void dropout_part(void *argument, ce_range range, int part)
 
 void ce_cpu_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout)
 {
-    dropout_job all = { y, a, b, dropout, cs_count(y) / dropout.batch };
+    dropout_job all = { y, a, b, dropout, cs_count(y) / dropout.batch, 1 };
+    if (dropout.width) {
+        all.columns = cs_columns(y);
+        all.rows = cs_rows(y) / dropout.batch;
+    } else {
+        all.dropout.from = 0;
+    }
     ce_cpu_walk(device, cs_count(y), MIN_ELEMENTS, dropout_part, &all);
 }

@@ -12,7 +12,7 @@ typedef struct {
     float *out;
     cs_init init;
     uint64_t key;
-    int64_t from;
+    ce_state_places places;
 } init_job;
 
 /* Computes the normal values of the elements 4 * counter to 4 * counter + 3. */
@@ -28,14 +28,14 @@ static void draw_normals(float *four, uint64_t key, uint64_t counter)
     }
 }
 
-static void fill_normals(const init_job *all, ce_range range)
+/* Writes the elements [element, element + count) of the parameter to `out`. */
+static void fill_normals(const init_job *all, float *out, int64_t element, int64_t count)
 {
-    for (int64_t i = range.from; i < range.to;) {
+    for (int64_t i = 0; i < count;) {
         float four[TOGETHER];
-        int64_t element = all->from + i;
-        draw_normals(four, all->key, (uint64_t)(element / TOGETHER));
-        for (int64_t at = element % TOGETHER; at < TOGETHER && i < range.to; at++, i++)
-            all->out[i] = all->init.std * four[at];
+        draw_normals(four, all->key, (uint64_t)((element + i) / TOGETHER));
+        for (int64_t at = (element + i) % TOGETHER; at < TOGETHER && i < count; at++, i++)
+            out[i] = all->init.std * four[at];
     }
 }
 
@@ -55,14 +55,20 @@ static void init_part(void *argument, ce_range range, int part)
 {
     (void)part;
     const init_job *all = argument;
-    if (all->init.how == CS_NORMAL)
-        fill_normals(all, range);
-    else
-        for (int64_t i = range.from; i < range.to; i++)
-            all->out[i] = value_at(all, (uint64_t)(all->from + i));
+    ce_state_places places = all->places;
+    for (int64_t i = range.from, count; i < range.to; i += count) {
+        int64_t inside = i % places.run, element = places.from + i / places.run * places.stride + inside;
+        count = places.run - inside < range.to - i ? places.run - inside : range.to - i;
+        if (all->init.how == CS_NORMAL)
+            fill_normals(all, all->out + i, element, count);
+        else
+            for (int64_t k = 0; k < count; k++)
+                all->out[i + k] = value_at(all, (uint64_t)(element + k));
+    }
 }
 
-void ce_cpu_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
+void ce_cpu_init(cs_stream *stream, float *out, cs_init init, uint64_t key, ce_state_places places, int64_t count)
 {
-    ce_cpu_walk(stream->device, count, MIN_ELEMENTS, init_part, &(init_job){ out, init, key, from });
+    places.run = places.run ? places.run : count;
+    ce_cpu_walk(stream->device, count, MIN_ELEMENTS, init_part, &(init_job){ out, init, key, places });
 }

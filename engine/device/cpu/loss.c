@@ -168,7 +168,7 @@ static void facts_rows(void *argument, ce_range range, int part)
         if (own < 0 || own >= all->classes)
             continue;
         facts[TARGET] = *ce_elements_read(all->x, row * cs_columns(all->x) + own, 1, &one);
-        if (facts[TARGET] == max && !isnan(facts[SUM]))
+        if (facts[TARGET] == max)
             facts[IS_FIRST] = own == 0 || row_max(all, row, own) < max ? 1 : 0;
     }
 }

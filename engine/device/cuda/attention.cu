@@ -273,6 +273,7 @@ ce_attention_job ce_attention_make(const ce_attention_args *given)
     job.keys = dropout.keys, job.place = dropout.place;
     job.threshold = (uint32_t)lrintf(dropout.rate * 65536.0f);
     job.keep_scale = 1 / (1 - dropout.rate);
+    job.first = heads.first;
     job.q_stride = job.k_stride = cs_columns(given->qkv);
     job.y_stride = cs_columns(given->y);
     job.samples = (int)(cs_rows(given->y) / length);

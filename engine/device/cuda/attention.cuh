@@ -6,8 +6,7 @@
 #ifndef CE_DEVICE_ATTENTION_CUH
 #define CE_DEVICE_ATTENTION_CUH
 
-#include "base/rng.h"
-#include "device/cuda/kernel.cuh"
+#include "device/cuda/draw.cuh"
 
 struct ce_attention_job {
     /* q is (B, T, H D); k and v are (B, S, (H / group) D); each of them is a range of columns of wider rows */
@@ -25,6 +24,7 @@ struct ce_attention_job {
     uint64_t place;        /* number that identifies this dropout within the model */
     uint32_t threshold;    /* dropout keeps an element if its 16 random bits are at least this number; 0: no dropout */
     float keep_scale;      /* dropout multiplies the elements that it keeps by this factor */
+    int64_t first;         /* number of the first query head among the heads of all ranks, for dropout */
     int64_t q_stride, k_stride, y_stride; /* number of elements from one row to the next */
     int samples, length, seen, width, queries, group;
     int pack;   /* 1 or `group`: how many query heads of one position the kernel treats as rows of one tile */
@@ -111,19 +111,6 @@ constexpr bool ce_attention_is_wide(int width)
 
 /* ---- dropout of probabilities ---- */
 
-/* Returns bits: bit n is set if dropout keeps element 8 * counter + n. */
-__device__ inline uint32_t ce_attention_keep_bits(uint64_t key, uint64_t counter, uint32_t threshold)
-{
-    ce_rng_block block = cs_rng_philox(key, counter);
-    uint32_t kept = 0;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        kept |= (uint32_t)((block.word[i] & 0xffffu) >= threshold) << 2 * i;
-        kept |= (uint32_t)(block.word[i] >> 16 >= threshold) << (2 * i + 1);
-    }
-    return kept;
-}
-
 /* Writes the dropout mask of query rows [t, t + rows) and keys [j, j + columns) to shared memory. Bit column % 8 of
  * byte [row][column / 8] is set if dropout keeps the probability. All threads of the block must call this function. */
 template <int columns>
@@ -132,12 +119,9 @@ __device__ inline void ce_attention_dropout_mask(uint8_t *kept, const ce_attenti
 {
     uint64_t key = cs_rng_mix(job.keys[sample], job.place);
     for (int i = (int)threadIdx.x; i < rows * (columns / 8); i += (int)blockDim.x) {
-        uint64_t row = (uint64_t)(head * (int64_t)job.length + t + i / (columns / 8));
+        uint64_t row = (uint64_t)((job.first + head) * job.length + t + i / (columns / 8));
         uint64_t element = row * (uint64_t)job.length + (uint64_t)(j + i % (columns / 8) * 8);
-        uint32_t bits = ce_attention_keep_bits(key, element / 8, job.threshold);
-        if (element % 8)
-            bits |= ce_attention_keep_bits(key, element / 8 + 1, job.threshold) << 8;
-        kept[i] = (uint8_t)(bits >> element % 8);
+        kept[i] = ce_draw_kept(key, element, job.threshold);
     }
 }
 

@@ -1,7 +1,8 @@
 /* dropout.cu - y = a + dropout(b), or y = dropout(b) if a is absent.
  *
  * The kernel is bound by memory: computing one Philox counter, which takes about 80 instructions, gives the random bits
- * of eight elements. blockIdx.y is the sample, so that each run of eight elements is one counter. */
+ * of eight elements. blockIdx.y is the sample, so that each run of eight elements is one counter. Only a run of columns
+ * of wider rows needs two counters. */
 #include "device/cuda/draw.cuh"
 
 static __global__ void __launch_bounds__(CE_RUN_THREADS)
@@ -16,7 +17,10 @@ static __global__ void __launch_bounds__(CE_RUN_THREADS)
             if (a.data)
                 ce_run_read(base, ce_run_from(a, first), at, within);
             ce_run_read(out, more, at, within);
-            ce_draw_apply(out, draw, sample, at);
+            if (draw.width)
+                ce_draw_apply_anywhere(out, draw, first + at, first + draw.sample);
+            else
+                ce_draw_apply(out, draw, sample, at);
             for (int i = 0; i < CE_RUN; i++)
                 out[i] = a.data ? base[i] + out[i] : out[i];
             ce_run_store(to, at, within, out);
@@ -26,7 +30,7 @@ static __global__ void __launch_bounds__(CE_RUN_THREADS)
 
 extern "C" void ce_cuda_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout)
 {
-    ce_draw draw = ce_draw_of(dropout, cs_count(y));
+    ce_draw draw = ce_draw_of(dropout, y);
     ce_shape shape = ce_run_shape(ce_flat{ 0, draw.sample });
     shape.grid.y = (unsigned)(dropout.batch < 65535 ? dropout.batch : 65535);
     ce_launch(ce_cuda_compute(device), shape, dropout_runs, ce_run_view(y), ce_run_view(a), ce_run_view(b), draw,

@@ -45,30 +45,40 @@ static __device__ void draw(float *four, cs_init init, uint64_t key, uint64_t co
     }
 }
 
-/* Writes elements [from, from + count) of the parameter to `out`. A thread computes groups of four elements: the four
- * elements of one Philox counter. */
-static __global__ void __launch_bounds__(THREADS)
-    init_groups(float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
+/* Returns the number of groups that a run of elements overlaps at most. */
+CE_HOST_DEVICE int64_t groups_of(ce_state_places places)
 {
-    int64_t step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t group = from / TOGETHER + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-         group * TOGETHER < from + count; group += step) {
+    return places.run / TOGETHER + 2;
+}
+
+/* Writes the elements of the parameter that `places` says to `out`. A thread computes groups of four elements: the four
+ * elements of one Philox counter, of which those outside of the run are not written. */
+static __global__ void __launch_bounds__(THREADS)
+    init_groups(float *out, cs_init init, uint64_t key, ce_state_places places, int64_t count)
+{
+    int64_t step = (int64_t)gridDim.x * blockDim.x, each = groups_of(places);
+    for (int64_t item = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; item / each * places.run < count;
+         item += step) {
+        int64_t run = item / each, from = places.from + run * places.stride;
+        int64_t group = from / TOGETHER + item % each, length = min(places.run, count - run * places.run);
         float four[TOGETHER] = {};
         draw(four, init, key, (uint64_t)group);
 #pragma unroll
         for (int i = 0; i < TOGETHER; i++) {
-            int64_t element = group * TOGETHER + i;
-            if (element >= from && element < from + count)
-                out[element - from] = four[i];
+            int64_t inside = group * TOGETHER + i - from;
+            if (inside >= 0 && inside < length)
+                out[run * places.run + inside] = four[i];
         }
     }
 }
 
-extern "C" void ce_cuda_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
+extern "C" void ce_cuda_init(cs_stream *stream, float *out, cs_init init, uint64_t key, ce_state_places places,
+                             int64_t count)
 {
-    int64_t blocks = ce_divide_up(count / TOGETHER + 2, THREADS);
     if (count == 0)
         return;
+    places.run = places.run ? places.run : count;
+    int64_t blocks = ce_divide_up(ce_divide_up(count, places.run) * groups_of(places), THREADS);
     ce_launch(ce_cuda_stream(stream), ce_shape{ dim3(ce_bounded_grid(blocks)), dim3(THREADS) }, init_groups, out, init,
-              key, from, count);
+              key, places, count);
 }

@@ -306,7 +306,7 @@ static __global__ void __launch_bounds__(THREADS) entropy_facts_rows(loss_job jo
         float sum = ce_block_sum(rescale(partial.sum, partial.max, max), scratch);
         bool here = target >= 0 && target < INT64_MAX;
         float logit = here ? ce_run_read_one(job.x, target) : -INFINITY;
-        bool greatest = here && logit == max && !isnan(sum);
+        bool greatest = here && logit == max;
         int before = ce_block_sum(greatest ? count_equal(job.x, range, target, max) : 0, counts);
         if (threadIdx.x > 0)
             continue;

@@ -85,12 +85,18 @@ static void drop(attention *it)
 
 static cs_heads heads_of(const attention *it)
 {
-    return (cs_heads){ it->is.queries, it->is.keys, it->is.window, near_at(it->starts), 0, it->is.cap };
+    return (cs_heads){ .queries = it->is.queries,
+                       .keys = it->is.keys,
+                       .window = it->is.window,
+                       .starts = near_at(it->starts),
+                       .cap = it->is.cap };
 }
 
 static cs_dropout dropout_of(const attention *it)
 {
-    return (cs_dropout){ it->is.rate, 5, near_at(cs_vector(keys, CS_I64, 4)).data, it->is.B };
+    return (cs_dropout){
+        .rate = it->is.rate, .place = 5, .keys = near_at(cs_vector(keys, CS_I64, 4)).data, .batch = it->is.B
+    };
 }
 
 /* Runs forward; returns the number of plans that cuDNN has run. */

@@ -174,12 +174,13 @@ static void absolute_error_grad(cs_stream *stream, const cs_tensor *t)
 
 static void dropout(cs_stream *stream, const cs_tensor *t)
 {
-    cs_op_dropout(stream, t[0], t[1], (cs_dropout){ 0.1f, 5, t[2].data, 1 });
+    cs_op_dropout(stream, t[0], t[1], (cs_dropout){ .rate = 0.1f, .place = 5, .keys = t[2].data, .batch = 1 });
 }
 
 static void add_dropout(cs_stream *stream, const cs_tensor *t)
 {
-    cs_op_add_dropout(stream, t[0], t[1], t[2], (cs_dropout){ 0.1f, 5, t[3].data, 1 });
+    cs_op_add_dropout(stream, t[0], t[1], t[2],
+                      (cs_dropout){ .rate = 0.1f, .place = 5, .keys = t[3].data, .batch = 1 });
 }
 
 static void add_columns(cs_stream *stream, const cs_tensor *t)
@@ -281,7 +282,7 @@ static void lion(cs_stream *stream, const cs_tensor *t)
 
 static void init(cs_stream *stream, const cs_tensor *t)
 {
-    ce_state_init(stream, t[0].data, (cs_init){ CS_NORMAL, 0.02f }, 5, 0, P);
+    ce_state_init(stream, t[0].data, (cs_init){ CS_NORMAL, 0.02f }, 5, (ce_state_places){ 0 }, P);
 }
 
 static void fill(cs_stream *stream, const cs_tensor *t)
