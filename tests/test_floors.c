@@ -41,7 +41,8 @@ static const floor_rule rules[] = {
                          "engine/comm/store " },
     { "engine/comm/device", /* the transport of NCCL belongs to the CUDA module */
       " engine/base engine/device engine/device/cuda engine/comm engine/comm/collective " },
-    { "engine/unit", " engine/base engine/device " },
+    { "engine/mesh", " " },
+    { "engine/unit", " public engine/base engine/device " },
     { "engine/layer", " public engine/base engine/json engine/unit " },
     { "engine/models", " public engine/base engine/json " },
     { "engine/zero", " public engine/base engine/json engine/optim engine/device engine/comm engine/unit " },
@@ -56,7 +57,7 @@ static const floor_rule rules[] = {
                             "engine/checkpoint " },
     { "engine/monitor", " engine/base " },
     { "engine/config", " public engine/base engine/json engine/optim engine/schedule engine/comm "
-                       "engine/models engine/data engine/monitor " },
+                       "engine/models engine/data engine/monitor engine/mesh " },
     { "engine/core", " public engine/base engine/security engine/optim engine/device engine/unit engine/layer "
                      "engine/models engine/zero engine/config " },
     { "engine/products", " engine/base engine/device engine/core " },

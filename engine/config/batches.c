@@ -42,22 +42,6 @@ static bool take_usual(cs_config *config)
     return true;
 }
 
-/* The words of a message for the number of lanes: "world size 4", or "lanes 2 (world size 4 / tp 2)". */
-typedef struct {
-    char text[64];
-} lanes_text;
-
-static lanes_text name_lanes(const cs_config *config)
-{
-    lanes_text name;
-    const ce_settings *s = &config->settings;
-    if (s->tp == 1)
-        snprintf(name.text, sizeof name.text, "world size %d", s->lanes);
-    else
-        snprintf(name.text, sizeof name.text, "lanes %d (world size %d / tp %d)", s->lanes, config->world.size, s->tp);
-    return name;
-}
-
 /* Returns the batch size `missing`, which follows from train_batch_size, the lanes and the batch size `other`, whose
  * value is `size`. Reports an error and returns 0 if there is none. */
 static int64_t divide(cs_config *config, const char *other, int64_t size, const char *missing)
@@ -66,7 +50,7 @@ static int64_t divide(cs_config *config, const char *other, int64_t size, const 
     if (parts > 0 && whole % parts == 0)
         return whole / parts;
     ce_json_fault(config->doc, BATCH, BATCH " %lld is not a multiple of %s %lld x %s, so no %s fits", (long long)whole,
-                  other, (long long)size, name_lanes(config).text, missing);
+                  other, (long long)size, ce_mesh_name_lanes(config).text, missing);
     return 0;
 }
 
@@ -79,7 +63,7 @@ static void fault_product(cs_config *config, int64_t all)
         snprintf(fits, sizeof fits, "; world size %lld fits", (long long)(s->train_batch_size / each * s->tp));
     ce_json_fault(config->doc, BATCH, BATCH " %lld is not " MICRO " %lld x " STEPS " %lld x %s = %lld%s",
                   (long long)s->train_batch_size, (long long)s->micro_batch, (long long)s->accumulation,
-                  name_lanes(config).text, (long long)all, fits);
+                  ce_mesh_name_lanes(config).text, (long long)all, fits);
 }
 
 static void check_triangle(cs_config *config)
@@ -89,7 +73,7 @@ static void check_triangle(cs_config *config)
     if (all < 0)
         ce_json_fault(config->doc, ce_resolve_is_given(config, MICRO) ? MICRO : STEPS,
                       MICRO " %lld x " STEPS " %lld x %s is too large", (long long)s->micro_batch,
-                      (long long)s->accumulation, name_lanes(config).text);
+                      (long long)s->accumulation, ce_mesh_name_lanes(config).text);
     else if (s->train_batch_size == 0)
         s->train_batch_size = all;
     else if (s->train_batch_size != all)
@@ -137,9 +121,8 @@ static const ce_key keys[] = {
               "true: batch sizes given elsewhere in the file are overridden; false: they are an error"),
     SUPPORTED("num_gpus_per_node", INT, elasticity.num_gpus_per_node, "1", 1, CE_ELASTICITY_RANKS, NULL,
               "number of ranks on each node, for version 0.2"),
-    SUPPORTED(
-        "model_parallel_size", INT, elasticity.model_parallel_size, "1", 1, CE_ELASTICITY_RANKS, NULL,
-        "ranks of a model-parallel group; above 1 only for the computation of `cspeed elastic`; training refuses it"),
+    SUPPORTED("model_parallel_size", INT, elasticity.model_parallel_size, "1", 1, CE_ELASTICITY_RANKS, NULL,
+              "ranks of a model-parallel group; in a training it is cspeed.mesh.tp, and another value is an error"),
 };
 
 const ce_section ce_batches_sections[] = { { "elasticity", CE_KEYS(keys) } };
@@ -177,8 +160,6 @@ static void check_elasticity(ce_json *doc, ce_elasticity *settings)
         ce_json_fault(doc, "elasticity.version", "0.1 or 0.2 is needed, not %g", settings->version);
     if (settings->max_gpus < settings->min_gpus)
         ce_json_fault(doc, "elasticity.max_gpus", "at least min_gpus, %lld, is needed", (long long)settings->min_gpus);
-    if (settings->version == 0.1 && settings->model_parallel_size > 1)
-        ce_json_fault(doc, "elasticity.model_parallel_size", "above 1 needs version 0.2");
     if (settings->version == 0.2 && settings->num_gpus_per_node % settings->model_parallel_size != 0)
         ce_json_fault(doc, "elasticity.num_gpus_per_node", "%lld is not a multiple of model_parallel_size, %lld",
                       (long long)settings->num_gpus_per_node, (long long)settings->model_parallel_size);
@@ -238,16 +219,25 @@ static void fault_world(cs_config *config, const ce_elasticity_plan *plan)
                   config->world.size, (long long)plan->batch, text);
 }
 
+/* The ranks of a model-parallel group are those of a lane. */
+static void take_tp(cs_config *config, ce_elasticity *elastic)
+{
+    static const char path[] = "elasticity.model_parallel_size";
+    int tp = config->settings.tp;
+    if (ce_resolve_is_given(config, path) && elastic->model_parallel_size != tp)
+        ce_json_fault(config->doc, path, "it says %lld, and cspeed.mesh.tp is %d: give both the same value",
+                      (long long)elastic->model_parallel_size, tp);
+    elastic->model_parallel_size = tp;
+}
+
 static void resolve_elasticity(cs_config *config)
 {
     ce_settings *s = &config->settings;
     ce_elasticity *elastic = &s->elasticity;
     ce_elasticity_plan plan = { 0 };
+    take_tp(config, elastic);
     check_elasticity(config->doc, elastic);
     compare_with_scheduler(config);
-    if (elastic->model_parallel_size > 1)
-        ce_json_fault(config->doc, "elasticity.model_parallel_size",
-                      "not supported: above 1 in training, because no layer is split over ranks");
     if (!may_override(config) || ce_json_verdict(config->doc) != CS_OK)
         return;
     if (ce_elasticity_solve(&plan, elastic, config->world.size) != CS_OK)

@@ -13,6 +13,7 @@
 #include "config/elasticity.h"
 #include "data/difficulty.h"
 #include "data/shape.h"
+#include "mesh/mesh.h"
 #include "monitor/monitor.h"
 #include "optim/groups.h"
 #include "optim/precision.h"
@@ -60,6 +61,11 @@ typedef struct {
     json_t *stairs, *until;
 } ce_course;
 
+/* The sizes of the axes of the device mesh by the names of one framework. */
+typedef struct {
+    int64_t tp, shard, replicate;
+} ce_mesh_sizes;
+
 /* The settings. Each key has one member. A value that is resolved ("auto", a default that depends on other keys)
  * replaces the member's value. After cs_config_finish no value is "auto", and the three batch sizes agree with each
  * other.
@@ -69,6 +75,7 @@ typedef struct {
  * - fp16, bf16, amp, autocast, param_dtype, grad_accum_dtype and communication_dtype are combined into `precision`;
  *   prescale_gradients and predivide_factor into `prescale_factor`.
  * - mics_shard_size is -1 at any world size if there is one group of lanes; shard_size is the number of its lanes.
+ * - mesh, accelerate, titan and autotp are spellings of the same sizes, which tp, lanes and shard_size have.
  * - comm may be a word that stands for different transports at different world sizes; `transport` is the transport.
  * - model, train_json, valid_json, weights_json, columns_json and prof_ops are JSON of any type; model_path, train,
  *   valid, weights, columns and comms_logger.operations have their checked values.
@@ -76,9 +83,11 @@ typedef struct {
 typedef struct {
     /* The device mesh: world size = lanes * tp. A lane is the `tp` ranks that divide the matrices of a layer and read
      * the same samples. */
+    ce_mesh_sizes mesh, accelerate, titan; /* sections cspeed.mesh, parallelism_config and parallelism */
     struct {
-        int64_t tp;
-    } mesh; /* section cspeed.mesh */
+        int64_t size, plain, nested, nested_long; /* autotp_size, tp_size, and tp_size of the section `tp` */
+        json_t *partition;
+    } autotp; /* section tensor_parallel */
     int tp, lanes;
 
     /* batch sizes: train_batch_size = micro_batch * accumulation * lanes */

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- version 0.1: the batch is a base times a number with many divisors ---- */
+/* ---- version 0.1: the batch is a base times a number with many divisors ----
+ *
+ * The counts here are numbers of data-parallel ranks, each of which is a group of model_parallel_size ranks. */
 
 static int64_t least_common_multiple(const ce_elasticity *settings)
 {
@@ -133,10 +135,13 @@ cs_status ce_elasticity_solve(ce_elasticity_plan *plan, const ce_elasticity *set
     *plan = (ce_elasticity_plan){ 0 };
     if (settings->version == 0.2)
         return solve_nodes(plan, settings, world);
-    if (!solve_counts(plan, settings, settings->max_train_batch_size, settings->min_gpus, settings->max_gpus))
+    int64_t ranks = settings->model_parallel_size, min = (settings->min_gpus + ranks - 1) / ranks;
+    if (!solve_counts(plan, settings, settings->max_train_batch_size, min, settings->max_gpus / ranks))
         return ce_fail(CS_BAD_CONFIG, "elasticity: no batch size up to %lld can be divided among %lld to %lld ranks",
                        (long long)settings->max_train_batch_size, (long long)settings->min_gpus,
                        (long long)settings->max_gpus);
+    for (int i = 0; i < plan->count; i++)
+        plan->worlds[i] *= ranks;
     return CS_OK;
 }
 

@@ -73,11 +73,40 @@ static void leave_pipeline(ce_json *doc)
     }
 }
 
+/* Moves the members of `object` whose names have Accelerate's prefix into the section parallelism_config, without the
+ * prefix. `path` is the path of the object. */
+static void move_prefixed(ce_json *doc, json_t *object, const char *path)
+{
+    static const char section[] = "parallelism_config", prefix[] = "parallelism_config_";
+    const size_t length = sizeof prefix - 1;
+    json_t *value;
+    const char *name;
+    void *next;
+    json_object_foreach_safe(object, next, name, value)
+    {
+        char old[128], today[128];
+        json_t *to = strncmp(name, prefix, length) == 0 ? ce_resolve_section(doc, section) : NULL;
+        if (!to)
+            continue;
+        snprintf(old, sizeof old, "%s%s%s", path, *path ? "." : "", name);
+        snprintf(today, sizeof today, "%s.%s", section, name + length);
+        if (json_object_get(to, name + length)) {
+            ce_json_fault_key(doc, old, "%s is set too: remove one of the two", today);
+            continue;
+        }
+        json_object_set(to, name + length, value);
+        move_origin(doc, old, today);
+        json_object_del(object, name);
+    }
+}
+
 void ce_legacy_resolve(cs_config *config)
 {
     ce_json *doc = config->doc;
     turn_boolean(doc);
     leave_pipeline(doc);
+    move_prefixed(doc, ce_json_root(doc), "");
+    move_prefixed(doc, ce_json_find(doc, "parallelism_config"), "parallelism_config");
     turn_offload(doc, "cpu_offload", "offload_optimizer");
     turn_offload(doc, "cpu_offload_param", "offload_param");
     if (ce_json_is_set(doc, "bfloat16"))

@@ -182,18 +182,13 @@ static void resolve_transport(cs_config *config)
                                                       : "tcp";
 }
 
-static bool is_of_command_line(cs_config *config, const char *path)
-{
-    char origin[32];
-    return strcmp(ce_json_origin(config->doc, path, origin, sizeof origin), "command line") == 0;
-}
-
 /* Two keys that exclude each other: a number of updates, and a number of epochs or a number for each epoch, which
  * replaces the default of the first key. If the command line gives one of them and the file the other, the command line
  * decides. The key that has no effect becomes 0. */
 static void choose(cs_config *config, const char *path, int64_t *updates, const char *other_path, int64_t *other)
 {
-    bool set = is_of_command_line(config, path), other_set = is_of_command_line(config, other_path);
+    bool set = ce_resolve_is_of_command_line(config, path),
+         other_set = ce_resolve_is_of_command_line(config, other_path);
     bool given = ce_resolve_is_given(config, path);
     char origin[64];
     if (*updates <= 0 || *other <= 0)

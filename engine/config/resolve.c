@@ -10,6 +10,12 @@ bool ce_resolve_is_given(cs_config *config, const char *path)
     return ce_json_is_set(config->doc, path) && !(text && strcasecmp(text, "auto") == 0);
 }
 
+bool ce_resolve_is_of_command_line(cs_config *config, const char *path)
+{
+    char origin[32];
+    return strcmp(ce_json_origin(config->doc, path, origin, sizeof origin), "command line") == 0;
+}
+
 json_t *ce_resolve_section(ce_json *doc, const char *path)
 {
     json_t *object = ce_json_root(doc);

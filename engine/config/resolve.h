@@ -11,6 +11,8 @@ void ce_steps_run(cs_config *config);
 void ce_steps_read_rates(cs_config *config);
 /* True if the key is present, not null and not "auto". */
 bool ce_resolve_is_given(cs_config *config, const char *path);
+/* True if the value at the path is from the command line. */
+bool ce_resolve_is_of_command_line(cs_config *config, const char *path);
 /* Returns the object at a dotted path. Missing objects, and null in place of an object, are replaced by empty objects.
  * Returns NULL if another value is in place of an object. */
 json_t *ce_resolve_section(ce_json *doc, const char *path);
@@ -34,7 +36,19 @@ const char *ce_legacy_spelling(ce_json *doc, const char *path);
 
 /* ---- steps that change config->settings ---- */
 
+/* The words of a message for the number of lanes: "world size 4", or "lanes 2 (world size 4 / tp 2)". */
+typedef struct {
+    char text[64];
+} ce_lanes_name;
+ce_lanes_name ce_mesh_name_lanes(const cs_config *config);
+/* Returns the number of lanes in a group of hybrid sharding, which divides the number of lanes, and sets *path to the
+ * key that says it. Returns 0 if no key does, or after an error. */
+int64_t ce_mesh_find_shard(cs_config *config, const char **path);
+
 void ce_mesh_resolve(cs_config *config); /* sets tp and lanes */
+/* Not a step: reads the keys that give tp, and no others, and returns tp; 1 if their values are wrong. */
+int ce_mesh_read_tp(cs_config *config);
+void ce_mesh_check(cs_config *config);   /* refuses what does not work with tensor parallelism */
 void ce_batches_resolve(cs_config *config);
 /* Not a step: reads the section "elasticity", and no other section, into config->settings. */
 cs_status ce_batches_read_elasticity(cs_config *config);

@@ -27,6 +27,10 @@
 #define REFUSED_UNLESS(key, fallback, harmless, sentence) ROW(key, REFUSED, 0, fallback, 0, 0, harmless, sentence)
 
 #define ALL_FP32 "gradients are summed and accumulated in fp32"
+#define NO_CONTEXT "context parallelism is not implemented: every rank has whole sequences"
+#define NO_PIPELINE "pipeline parallelism is not implemented: every rank runs every layer"
+#define OF_PIPELINE "it is for pipeline parallelism, which cspeed does not have"
+#define NO_EXPERT_AXIS "expert parallelism is not implemented: experts are sharded by ZeRO, as all parameters are"
 #define NOT_YET "it is not built yet"
 
 #endif

@@ -6,13 +6,11 @@
 #include <string.h>
 
 #define UNREAD "DeepSpeed does not use this key either"
-#define NO_PIPELINE "pipeline parallelism is not implemented: every rank runs every layer"
-#define PIPELINE "it is for pipeline parallelism, which cspeed does not have"
 
 static const ce_key top[] = {
     SUPPORTED(
         "train_batch_size", INT, train_batch_size, "null", 1, MAX_EXACT, "auto",
-        "samples (sequences) in one update over all ranks = micro-batch x accumulation steps x ranks; if absent, derived from the others"),
+        "samples (sequences) in one update over all ranks = micro-batch x accumulation steps x ranks / cspeed.mesh.tp; if absent, derived from the others"),
     SUPPORTED(
         "train_micro_batch_size_per_gpu", INT, micro_batch, "null", 1, MAX_EXACT, "auto",
         "samples of one rank in one forward and backward; if absent, derived from the other batch sizes. Lower it if memory is short"),
@@ -23,8 +21,8 @@ static const ce_key top[] = {
                    "the engine itself counts micro-batches and determines when to update"),
     INERT("dataloader_drop_last", "false",
           "there is no incomplete last batch: the samples of the next epoch follow in the same batch"),
-    REFUSED("data_parallel_size", "null", "all ranks form one data-parallel group, whose size is the world size"),
-    REFUSED("sequence_parallel_size", "1", "sequence parallelism is not implemented: every rank has whole sequences"),
+    REFUSED("data_parallel_size", "null", "it follows from the world size and cspeed.mesh.tp"),
+    REFUSED("sequence_parallel_size", "1", NO_CONTEXT),
     SECTION("optimizer",
             "the optimizer; if absent, AdamW with its defaults, or with those of Hugging Face's Trainer if "
             "some value of the file is \"auto\""),
@@ -45,20 +43,18 @@ static const ce_key top[] = {
     SUPPORTED(
         "communication_data_type", STRING, communication_dtype, "null", 0, 0, "auto",
         "data type in which ranks send gradients: fp32, bf16 or fp16 (sums are fp32); null: the type in which gradients accumulate"),
-    INERT("seq_parallel_communication_data_type", "\"fp32\"",
-          "sequence parallelism is not implemented: every rank has whole sequences"),
+    INERT("seq_parallel_communication_data_type", "\"fp32\"", NO_CONTEXT),
     SUPPORTED(
         "prescale_gradients", BOOL, prescale_gradients, "false", 0, 0, NULL,
-        "true: divide gradients by the world size before they are summed over ranks (against overflow in 16 bits); false: afterwards"),
+        "true: divide gradients by the world size / cspeed.mesh.tp before they are summed over ranks (against overflow in 16 bits); false: afterwards"),
     SUPPORTED(
         "gradient_predivide_factor", NUMBER, predivide_factor, "1.0", 0, INFINITY, NULL,
-        "divide gradients by this factor before they are summed over ranks, and by world size / factor afterwards"),
+        "divide gradients by this factor before they are summed over ranks, and by the rest of the divisor afterwards"),
     SUPPORTED("gradient_allreduce_op", CHOICE, gradient_op, "\"mean\"", 0, 0, "mean|sum",
               "how gradients are reduced over ranks; sum: they are not divided by the world size"),
     REFUSED("sparse_gradients", "false", "gradients of embeddings are always dense"),
     INERT("disable_allgather", "false", UNREAD),
-    REFUSED("use_data_before_expert_parallelism", "false",
-            "expert parallelism is not implemented: experts are sharded by ZeRO, as all parameters are"),
+    REFUSED("use_data_before_expert_parallelism", "false", NO_EXPERT_AXIS),
     INERT("graph_harvesting", "false", "it is for PyTorch's CUDA graphs; cspeed has cspeed.cuda_graphs"),
     INERT("disable_python_gc", "false", "cspeed runs no Python, which has a garbage collector"),
     SECTION(
@@ -97,10 +93,12 @@ static const ce_key top[] = {
     REFUSED("quantize_training", OFF, "quantized training is not implemented"),
     REFUSED("compression_training", "{}", "pruning and quantization in training are not implemented"),
     SECTION("pipeline", "DeepSpeed's pipeline parallelism, which is not supported"),
-    REFUSED_UNLESS("tensor_parallel", "{}", "{\"autotp_size\": 0}|{\"autotp_size\": 1}",
-                   "tensor parallelism is not implemented: no layer is split over ranks"),
-    REFUSED("expert_parallel", OFF,
-            "expert parallelism is not implemented: experts are sharded by ZeRO, as all parameters are"),
+    SECTION("tensor_parallel", "DeepSpeed's tensor parallelism (AutoTP)"),
+    SECTION("parallelism_config",
+            "Accelerate's names of the mesh; also with the prefix parallelism_config_ and outside the section"),
+    SECTION("parallelism", "torchtitan's names of the mesh"),
+    REFUSED("sequence_parallel", OFF, NO_CONTEXT),
+    REFUSED("expert_parallel", OFF, NO_EXPERT_AXIS),
     REFUSED("hybrid_engine", OFF, "it is for generation inside training (RLHF), which is not implemented"),
     REFUSED_UNLESS("compile", "{}", "{\"deepcompile\": false}",
                    "it is PyTorch's compiler, and cspeed does not use PyTorch"),
@@ -140,17 +138,17 @@ static const ce_key aio[] = {
 static const ce_key pipeline[] = {
     REFUSED_UNLESS("stages", "\"auto\"", "1", NO_PIPELINE),
     REFUSED_UNLESS("pipeline_parallel_size", "null", "1", NO_PIPELINE),
-    INERT("partition", "\"best\"", PIPELINE),
-    INERT("seed_layers", "false", PIPELINE),
-    INERT("activation_checkpoint_interval", "0", PIPELINE "; use cspeed.recompute"),
+    INERT("partition", "\"best\"", OF_PIPELINE),
+    INERT("seed_layers", "false", OF_PIPELINE),
+    INERT("activation_checkpoint_interval", "0", OF_PIPELINE "; use cspeed.recompute"),
     INERT("activation_checkpointing", "null", UNREAD),
-    INERT("pipe_partitioned", "true", PIPELINE),
-    INERT("grad_partitioned", "true", PIPELINE),
-    INERT("use_reentrant", "true", PIPELINE),
+    INERT("pipe_partitioned", "true", OF_PIPELINE),
+    INERT("grad_partitioned", "true", OF_PIPELINE),
+    INERT("use_reentrant", "true", OF_PIPELINE),
 };
 static const ce_key activation_checkpointing[] = {
     INERT("partition_activations", "false",
-          "it splits activations over tensor-parallel ranks, which cspeed does not have"),
+          "each rank of a tensor-parallel group keeps whole activations; cspeed.recompute saves more memory"),
     REFUSED("cpu_checkpointing", "false", "saved activations stay in the memory of the device that computes"),
     INERT("contiguous_memory_optimization", "false", "saved activations are always in one block of memory"),
     INERT_LIKE("number_checkpoints", "0", "with cspeed.recompute the input of each layer is kept"),
@@ -194,11 +192,12 @@ static const struct {
     { CE_KEYS(ce_monitors_sections) },
     { CE_KEYS(ce_courses_sections) },
     { CE_KEYS(others) },
+    { CE_KEYS(ce_mesh_sections) },
     { CE_KEYS(ce_ours_sections) },
     { CE_KEYS(ce_data_sections) },
     { CE_KEYS(ce_lora_sections) },
     { CE_KEYS(ce_sharding_fsdp_sections) },
-    { CE_KEYS(ce_mesh_sections) },
+    { CE_KEYS(ce_mesh_own_sections) },
     { CE_KEYS(ce_preference_sections) },
     { CE_KEYS(ce_ours_output_sections) },
 };

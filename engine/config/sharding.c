@@ -68,7 +68,7 @@ static const ce_key zero[] = {
     REFUSED("zeropp_loco_param", "null", ALL_FP32),
     SUPPORTED(
         "mics_shard_size", INT, mics_shard_size, "-1", -1, 0x1p30, NULL,
-        "hybrid sharding (MiCS, HSDP): shard within groups of so many consecutive ranks, and replicate over groups; use the ranks of a node if the network is slow; -1 and 0: all ranks"),
+        "hybrid sharding (MiCS, HSDP): shard within groups of so many consecutive ranks (with tp: lanes), and replicate over groups; use the ranks of a node if the network is slow; -1 and 0: all ranks"),
     INERT("mics_hierarchical_params_gather", "false",
           "gathers over several hosts are hierarchical wherever the number of ranks of a host allows it"),
     INERT("memory_efficient_linear", "true", "it replaces a PyTorch function, which cspeed does not use"),
@@ -120,9 +120,9 @@ static const ce_key fsdp[] = {
         "sharding_strategy", CHOICE, sharding_strategy, "\"stage\"", 0, 0,
         "stage|FULL_SHARD|SHARD_GRAD_OP|NO_SHARD|HYBRID_SHARD|_HYBRID_SHARD_ZERO2",
         "PyTorch's name of a stage: FULL_SHARD is 3, SHARD_GRAD_OP 2, NO_SHARD 0; HYBRID_SHARD is 3 and _HYBRID_SHARD_ZERO2 is 2 inside groups of the ranks of a host, or of zero_optimization.mics_shard_size ranks; stage: zero_optimization.stage says it"),
-    REFUSED("device_mesh", "null",
-            "its name here is zero_optimization.mics_shard_size, the size of the mesh's dimension over which state is "
-            "sharded"),
+    REFUSED(
+        "device_mesh", "null",
+        "its names here are cspeed.mesh.dp_replicate, cspeed.mesh.dp_shard (or zero_optimization.mics_shard_size) and cspeed.mesh.tp"),
     REFUSED("reshard_after_forward", "null",
             "its name here is sharding_strategy: true is FULL_SHARD, false is SHARD_GRAD_OP"),
     REFUSED("backward_prefetch", "null", "its name here is cspeed.prefetch"),
@@ -221,26 +221,35 @@ static void check_offload(cs_config *config, const char *path, int device)
         ce_json_note(config->doc, path, "\"cpu\" has no effect on a CPU rank, whose state is all in host memory");
 }
 
+static void derive_axis(cs_config *config, const char *path, int64_t *size, int value)
+{
+    if (*size > 0)
+        return;
+    *size = value;
+    ce_json_mark(config->doc, path, "derived");
+}
+
 void ce_sharding_resolve(cs_config *config)
 {
-    static const char path[] = "zero_optimization.mics_shard_size";
     ce_settings *s = &config->settings;
+    const char *path;
     int strategy = s->sharding_strategy;
-    int64_t size = s->mics_shard_size;
+    int64_t size = ce_mesh_find_shard(config, &path);
+    bool divides = size > 0 && size < s->lanes; /* into several groups */
     name_stage(config);
     check_offload(config, "zero_optimization.offload_param.device", s->offload_param);
     check_offload(config, "zero_optimization.offload_optimizer.device", s->offload_optimizer);
     s->shard_size = s->lanes;
-    if (size > 0 && strategy != BY_STAGE && !strategies[strategy].hybrid)
+    if (divides && strategy != BY_STAGE && !strategies[strategy].hybrid)
         ce_json_fault(config->doc, path, "%s shards over all ranks; only HYBRID_SHARD shards over groups of ranks",
                       strategies[strategy].name);
-    else if (size > 0 && s->stage == 0)
+    else if (divides && size > 1 && s->stage == 0)
         ce_json_fault(config->doc, path, "stage 0 shards nothing: take stage 1, 2 or 3, or leave this key out");
-    else if (size > 0 && s->lanes % size != 0)
-        ce_json_fault(config->doc, path, "groups of %lld ranks do not divide a world of %d", (long long)size, s->lanes);
     else if (size > 0)
-        s->shard_size = (int)size;
+        s->shard_size = s->stage == 0 ? s->lanes : (int)size;
     else if (strategies[strategy].hybrid)
         group_by_hosts(config);
     s->mics_shard_size = s->shard_size < s->lanes ? s->shard_size : -1;
+    derive_axis(config, "cspeed.mesh.dp_shard", &s->mesh.shard, s->shard_size);
+    derive_axis(config, "cspeed.mesh.dp_replicate", &s->mesh.replicate, s->lanes / s->shard_size);
 }

@@ -71,6 +71,7 @@ static void (*const steps[])(cs_config *config) = {
     ce_courses_resolve,
     ce_preference_resolve,  /* refuses data and curricula by what ce_data_resolve and ce_courses_resolve set */
     read_optimizer,
+    ce_mesh_check,          /* refuses some optimizers */
     read_groups,            /* a group inherits the values that read_optimizer sets */
     ce_numbers_resolve,     /* the optimizer may refuse state in 16 bits; the stage decides which type is sent */
     read_schedule,          /* takes the rate that read_optimizer sets, and the steps that ce_ours_resolve sets */

@@ -10,7 +10,6 @@
 
 #define NO_HUB "cspeed sends nothing to other servers"
 #define NO_TORCH "no PyTorch runs here"
-#define NO_PARTS "layers and sequences are not split over ranks"
 #define NO_QUANTA "quantized base weights (QLoRA) are not implemented: weights are fp32, bf16 or fp16"
 #define NO_MIX "it is a loss that is not implemented"
 #define READS "batches are read from mapped files, without worker processes"
@@ -99,10 +98,17 @@ UNNEEDED("CA", "fsdp_cpu_ram_efficient_loading fsdp_sync_module_states fsdp_use_
 KEY("M", "use_distributed_optimizer data_parallel_sharding_strategy", "zero_optimization.stage", "the distributed optimizer is stage 1")
 KEY("M", "use_torch_fsdp2 use_megatron_fsdp", "zero_optimization.stage", "stage 3")
 UNNEEDED("M", "overlap_grad_reduce overlap_param_gather", "communication overlaps with computation")
-REFUSED("AM", "tensor_model_parallel_size tensor_parallel_size", NO_PARTS)
-REFUSED("M", "pipeline_model_parallel_size num_layers_per_virtual_pipeline_stage sequence_parallel", NO_PARTS)
-REFUSED("ALMTC", "context_parallel_size cp_size parallelism_config use_parallelism_config use_megatron_lm", NO_PARTS)
-REFUSED("M", "expert_model_parallel_size", "expert parallelism is not implemented: experts are sharded by ZeRO, as all parameters are")
+KEY("AMCN", "tensor_model_parallel_size tensor_parallel_size tensor_parallel_degree tp_size parallelism_config_tp_size", "cspeed.mesh.tp", "train --tp N")
+KEY("ACN", "dp_shard_size parallelism_config_dp_shard_size data_parallel_shard_degree", "cspeed.mesh.dp_shard", "")
+KEY("ACMN", "dp_replicate_size parallelism_config_dp_replicate_size data_parallel_replicate_degree num_distributed_optimizer_instances", "cspeed.mesh.dp_replicate", "")
+KEY("TC", "use_parallelism_config", "parallelism_config", "a section with Accelerate's keys")
+UNNEEDED("M", "use_tp_pp_dp_mapping", "the ranks of a tensor-parallel group are always consecutive")
+UNNEEDED("M", "tp_comm_overlap", "the ranks add their parts of a layer's output at once")
+REFUSED("MN", "sequence_parallel enable_sequence_parallel", "the ranks of a tensor-parallel group keep the same rows")
+REFUSED("MN", "pipeline_model_parallel_size num_layers_per_virtual_pipeline_stage num_virtual_stages_per_pipeline_rank pipeline_model_parallel_layout pipeline_parallel_degree", "every rank runs every layer")
+REFUSED("ACLMN", "context_parallel_size cp_size parallelism_config_cp_size parallelism_config_sp_size context_parallel_degree", "every rank has whole sequences")
+REFUSED("AMN", "expert_model_parallel_size expert_tensor_parallel_size expert_parallel_size expert_parallel_degree", "experts are sharded by ZeRO, as all parameters are")
+REFUSED("CT", "use_megatron_lm", "cspeed has its own engine; cspeed.mesh.tp is its tensor parallelism")
 UNNEEDED("TSA", "torch_compile torch_compile_backend torch_compile_mode", NO_TORCH)
 UNNEEDED("C", "dynamo_backend dynamo_mode dynamo_use_dynamic dynamo_use_fullgraph", NO_TORCH)
 UNNEEDED("TSA", "use_liger_kernel liger_kernel_config enable_liger_kernel", "the logits of the loss are never in memory as a whole")

@@ -12,9 +12,9 @@
 
 const char *ce_words_owner(char letter)
 {
-    static const char letters[] = "TSPCALMDY";
+    static const char letters[] = "TSPCALMDYN";
     static const char *const owners[] = { "Trainer",       "TRL",      "PEFT",      "Accelerate", "axolotl",
-                                          "LLaMA-Factory", "Megatron", "DeepSpeed", "PyTorch" };
+                                          "LLaMA-Factory", "Megatron", "DeepSpeed", "PyTorch",    "torchtitan" };
     const char *at = letter ? strchr(letters, letter) : NULL;
     return at ? owners[at - letters] : NULL;
 }

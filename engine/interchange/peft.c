@@ -43,7 +43,7 @@ static cs_status check_idle(const json_t *config, const char *path)
         { "layers_to_transform", "a target names layers of all blocks" },
         { "exclude_modules", "targets alone say which layers have adapters" },
         { "layer_replication", "layers are not repeated" },
-        { "megatron_config", "layers are not split over ranks" },
+        { "megatron_config", "cspeed.mesh.tp says over how many ranks layers are divided" },
         { "trainable_token_indices", "only adapters are read" },
         { "target_parameters", "adapters are beside linear layers" },
     };

@@ -29,7 +29,7 @@ int ce_mesh_rank(const ce_mesh *mesh)
 int ce_mesh_stride(const ce_mesh *mesh, ce_axis axis)
 {
     int stride = 1;
-    for (int inner = axis + 1; inner < CE_AXES; inner++)
+    for (int inner = (int)axis + 1; inner < CE_AXES; inner++)
         stride *= mesh->size[inner];
     return stride;
 }

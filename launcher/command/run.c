@@ -11,6 +11,8 @@
 #include "command/train_line.h"
 #include "front/relay.h"
 #include "node/program.h"
+#include "base/must.h"
+#include "plan/mesh.h"
 #include "plan/world_sizes.h"
 #include "wire/starter.h"
 
@@ -68,6 +70,13 @@ static int work(cl_plan *plan, const cl_options *options)
     return code;
 }
 
+static void warn_of_hosts(const cl_plan *plan)
+{
+    CE_FREED char *warning = cl_mesh_warning(plan);
+    if (warning)
+        fprintf(stderr, "cspeed: warning: %s\n", warning);
+}
+
 int cl_run(const cl_options *options)
 {
     cl_plan plan = { 0 };
@@ -78,6 +87,8 @@ int cl_run(const cl_options *options)
     int code = cl_hostplan_make(&plan, options);
     if (code == 0)
         code = cl_train_line_check(&plan);
+    if (code == 0 && plan.node_rank <= 0)
+        warn_of_hosts(&plan);
     if (code == 0)
         code = is_of_mpi(options) ? run_by_mpi(&plan) : work(&plan, options);
     cl_hostplan_free(&plan);

@@ -207,7 +207,7 @@ int *cl_join_agents_places(const cl_front *front, int count);
 void cl_join_agents_remind(cl_front *front, int64_t now);
 int cl_join_agents_there(const cl_front *front);       /* returns the number of nodes that are present */
 bool cl_join_agents_is_elastic(const cl_front *front); /* returns true if the number of nodes may change */
-/* Returns the number of nodes that an attempt would have if it began now; 0: the elasticity section allows no attempt
+/* Returns the number of nodes that an attempt would have if it began now; 0: the configuration allows no attempt
  * with these nodes. */
 int cl_join_agents_possible(const cl_front *front);
 /* Returns true for a node that has connected by itself to an elastic job after the first attempt had begun, and that
@@ -219,7 +219,7 @@ void cl_join_agents_dismiss(cl_link *link, int code, const char *why);
 void cl_join_agents_let_go(cl_node *node);
 /* Writes "node 1 (b) was asked to end by SIGTERM" for a node that a signal has asked to end. */
 void cl_join_agents_say_leaving(const cl_node *node, char why[512]);
-/* Adds what the job waits for: the missing nodes, or, if no node is missing, a number of nodes that the elasticity section
+/* Adds what the job waits for: the missing nodes, or, if no node is missing, a number of nodes that the configuration
  * allows. */
 void cl_join_agents_list_missing(const cl_front *front, ce_names *missing);
 

@@ -261,7 +261,7 @@ bool cl_join_agents_is_new(const cl_front *front, int node)
 }
 
 /* Adds up the slots of the nodes that are present, in order. Returns the largest number of nodes, at least MIN, for
- * which the sum is a world size that the elasticity section allows; 0: there is no such number. */
+ * which the sum is a world size that the configuration allows; 0: there is no such number. */
 int cl_join_agents_possible(const cl_front *front)
 {
     const cl_plan *plan = front->plan;
@@ -285,8 +285,8 @@ int *cl_join_agents_places(const cl_front *front, int count)
     return places;
 }
 
-/* Reduces the plan to the nodes that are present, and uses as many of them as the elasticity section allows. Returns
- * false if the section allows no number of these nodes. */
+/* Reduces the plan to the nodes that are present, and uses as many of them as the configuration allows. Returns
+ * false if it allows no number of these nodes. */
 static bool cut_plan(cl_front *front)
 {
     cl_plan *plan = front->plan;
@@ -333,7 +333,8 @@ void cl_join_agents_list_missing(const cl_front *front, ce_names *missing)
         if (!is_there(&front->nodes[i]))
             ce_names_add(missing, "node %d (%s)", front->nodes[i].place, front->nodes[i].host);
     if (missing->count == 0)
-        ce_names_add(missing, "a number of nodes whose world size \"elasticity\" allows");
+        ce_names_add(missing, "a number of nodes whose world size %s allows",
+                     cl_world_sizes_limit(&front->world_sizes));
 }
 
 /* Says what a node that the job waits for is doing, as far as the front process knows. */

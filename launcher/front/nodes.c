@@ -1,6 +1,7 @@
 /* nodes.c - the nodes of a job: handles the messages of their agents, and the loss of a node. */
 #include "front/front.h"
 
+#include "base/must.h"
 #include "base/plural.h"
 #include "ground/codes.h"
 #include "ground/command.h"
@@ -157,8 +158,10 @@ static void keep_address(char address[64], const char *told)
 static void tell_to_wait(cl_front *front, cl_node *node)
 {
     bool useful = cl_join_agents_possible(front) > front->plan->node_count;
-    const char *until = useful ? "for the next attempt, for which the ranks are ended soon (--last_call)"
-                               : "for more nodes, because \"elasticity\" allows no larger world with those there";
+    CE_FREED char *until = useful
+                               ? ce_must_copy("for the next attempt, for which the ranks are ended soon (--last_call)")
+                               : ce_must_print("for more nodes, because %s allows no larger world with those there",
+                                               cl_world_sizes_limit(&front->world_sizes));
     char text[640];
     snprintf(text, sizeof text,
              "cspeed: node %d (%s) has joined job %s, which is already running with %d rank%s; it waits %s",

@@ -3,6 +3,7 @@
 
 #include "base/plural.h"
 #include "plan/bind.h"
+#include "plan/mesh.h"
 #include "plan/order.h"
 #include "node/program.h"
 #include "show/quote.h"
@@ -193,6 +194,7 @@ void cl_plan_print(const cl_plan *plan)
     char path[PATH_MAX];
     print_head(plan);
     print_nodes(plan);
+    cl_mesh_print(plan);
     print_binding(plan);
     print_environment(plan);
     printf("\nflags that were given\n");

@@ -42,6 +42,8 @@ static const cs_option table[] = {
         "(.jsonl, .json, .parquet, .arrow), also compressed (.gz, .zst), or a folder of such files. The configuration's "
         "cspeed.data.valid is not used then; --set cspeed.data.valid=PATH names validation data"),
     KEY("device", "cspeed.device", "auto|cpu|cuda", "compute on this device. Default: auto, a GPU if there is one"),
+    KEY("tp", "cspeed.mesh.tp", "N",
+        "tensor parallelism: N consecutive ranks divide the matrices of each layer. Default: 1"),
     KEY("backend", "cspeed.comm", "auto|nccl|gloo|mpi|cpu",
         "transport between the ranks, by the names of PyTorch; --set cspeed.comm=NAME takes more. Default: auto"),
     KEY("steps", "cspeed.steps", "N", "number of optimizer steps of the whole training. Default: 2000"),

@@ -37,6 +37,7 @@ static const row table[] = {
     { "\"max_train_batch_size\": 32, \"micro_batch_sizes\": [1, 2, 3, 7], \"version\": 0.1", 4, 24,
       " 1 2 3 4 6 8 12 24", 8, 3 },
     { SMALL, 0, 96, " 1 2 3 4 6 8 12", 7, 0 },
+    { SMALL ", \"model_parallel_size\": 2", 8, 96, " 2 4 6 8 12 16 24", 7, 12 },
     { "\"max_train_batch_size\": 4, \"micro_batch_sizes\": [1, 2, 3, 4], \"max_gpus\": 4, \"version\": 0.1", 2, 4,
       " 1 2 4", 3, 2 },
     /* 16 ranks in groups of 4 are 4 data-parallel ranks with 2499 samples each. 2499 is a multiple of 17, but not of
@@ -93,8 +94,6 @@ START_TEST(test_refused)
           "at least min_gpus, 5" },
         { "\"max_train_batch_size\": 10, \"micro_batch_sizes\": [1], \"version\": 0.3",
           "0.1 or 0.2 is needed, not 0.3" },
-        { "\"max_train_batch_size\": 10, \"micro_batch_sizes\": [1], \"version\": 0.1, \"model_parallel_size\": 4",
-          "above 1 needs version 0.2" },
         { "\"max_train_batch_size\": 10, \"micro_batch_sizes\": [1], \"model_parallel_size\": 16, "
           "\"num_gpus_per_node\": 8",
           "8 is not a multiple of model_parallel_size, 16" },
@@ -140,7 +139,16 @@ START_TEST(test_training)
     ck_assert_msg(finish(config, 4) == CS_OK && config->settings.train_batch_size == 96, "%s", cs_error());
     cs_config_close(config);
     config = open_section(FIRST ", \"model_parallel_size\": 2, \"num_gpus_per_node\": 2", "");
-    ck_assert(finish(config, 64) == CS_BAD_CONFIG && strstr(cs_error(), "no layer is split over ranks"));
+    ck_assert(finish(config, 64) == CS_BAD_CONFIG);
+    ck_assert_msg(strstr(cs_error(), "model_parallel_size: it says 2, and cspeed.mesh.tp is 1") != NULL, "%s",
+                  cs_error());
+    cs_config_close(config);
+    config = open_section(SMALL, ", \"cspeed\": {\"mesh\": {\"tp\": 2}}");
+    ck_assert_msg(finish(config, 8) == CS_OK, "%s", cs_error());
+    ck_assert(config->settings.micro_batch == 12 && config->settings.accumulation == 2);
+    cs_config_close(config);
+    config = open_section(SMALL, ", \"cspeed\": {\"mesh\": {\"tp\": 2}}");
+    ck_assert(finish(config, 10) == CS_BAD_CONFIG && strstr(cs_error(), "these can: 2 4 6 8 12"));
     cs_config_close(config);
     config = open_section(FIRST, ""); /* version 0.2 finds a batch for a world that is smaller than min_gpus */
     ck_assert_msg(finish(config, 3) == CS_OK && config->settings.micro_batch > 0, "%s", cs_error());

@@ -77,8 +77,10 @@ START_TEST(contradictions_are_refused)
     check_refused(STRATEGY("FULL_SHARD") ", \"zero_optimization\": {" GROUPS("2") "}", 4, 2,
                   "FULL_SHARD shards over all ranks");
     check_refused("\"zero_optimization\": {\"stage\": 0, " GROUPS("2") "}", 4, 2, "stage 0 shards nothing");
-    check_refused("\"zero_optimization\": {\"stage\": 3, " GROUPS("3") "}", 4, 2, "groups of 3 ranks do not divide");
-    check_refused("\"zero_optimization\": {\"stage\": 3, " GROUPS("8") "}", 4, 2, "do not divide a world of 4");
+    check_refused("\"zero_optimization\": {\"stage\": 3, " GROUPS("3") "}", 4, 2,
+                  "groups of 3 do not divide world size 4");
+    check_refused("\"zero_optimization\": {\"stage\": 3, " GROUPS("8") "}", 4, 2,
+                  "groups of 8 do not divide world size 4");
     check_refused("\"zero_optimization\": {\"stage\": 3, " GROUPS("-2") "}", 4, 2, "at least -1 is needed");
     check_refused(STRATEGY("HYBRID_SHARD"), 5, 3, "set zero_optimization.mics_shard_size");
     check_refused(STRATEGY("hybrid"), 4, 2, "HYBRID_SHARD");

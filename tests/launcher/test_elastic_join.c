@@ -186,6 +186,25 @@ START_TEST(a_node_that_makes_no_larger_world_waits)
 }
 END_TEST
 
+/* The configuration has tp 2, so the third node waits for the fourth. */
+START_TEST(the_world_size_is_a_multiple_of_tp)
+{
+    const char *const program[] = { SHELL, script, "sh", "--config", "ds.json", NULL };
+    begin("0", "0");
+    shell_write("ds.json", "{\"tensor_parallel\": {\"autotp_size\": 2}}");
+    job nodes[4] = { start_node("2:4", "0", "0", program), start_node("2:4", "1", "1", program) };
+    jobs_await_ranks(0, 2);
+    nodes[2] = start_node("2:4", "2", "2", program);
+    jobs_await_words("err.0", "because tp 2 allows no larger world with those there");
+    nodes[3] = start_node("2:4", "3", "3", program);
+    jobs_await_ranks(1, 4);
+    fclose(fopen("done", "w"));
+    end_all(nodes, 4);
+    jobs_check_has(nodes[0].err, "cspeed: warning: tensor-parallel groups that are not on one host");
+    free_output(nodes, 4);
+}
+END_TEST
+
 START_TEST(a_signal_during_the_re_forming_ends_the_job)
 {
     static const char slow[] = "trap 'touch stopping; sleep 1; exit 0' TERM; touch up.$CSPEED_ATTEMPT.$RANK; "
@@ -275,5 +294,6 @@ END_TEST
 
 SUITE_MAIN("elastic_join", a_node_that_comes_takes_part, a_node_that_comes_during_a_restart_takes_part,
            a_node_that_is_lost_during_the_re_forming_costs_nothing, a_node_that_cannot_run_the_program_is_sent_away,
-           a_node_that_makes_no_larger_world_waits, a_signal_during_the_re_forming_ends_the_job,
+           a_node_that_makes_no_larger_world_waits, the_world_size_is_a_multiple_of_tp,
+           a_signal_during_the_re_forming_ends_the_job,
            a_training_goes_on_with_more_ranks_from_a_checkpoint_of_that_moment)

@@ -112,6 +112,38 @@ START_TEST(arguments_are_printed_byte_for_byte)
 }
 END_TEST
 
+START_TEST(a_plan_shows_the_mesh)
+{
+    static const char *const parts[] = { "  rank   host  slot  replica  shard  tp\n",
+                                         "  1      a     1     0        0      1\n",
+                                         "  3      b     0     0        1      1\n",
+                                         "  7      b     4     1        1      1\n",
+                                         "\nwarning   tensor-parallel groups that are not on one host: 1 of 4 (ranks 2 "
+                                         "to 3 are on a to b); their layers wait for the network, so start a multiple "
+                                         "of tp 2 ranks on each host\n" };
+    shell_enter();
+    shell_write("ds.json", "{\"train_micro_batch_size_per_gpu\": 1, \"zero_optimization\": {\"stage\": 3}, "
+                           "\"tensor_parallel\": {\"autotp_size\": 4}}");
+    ck_assert_int_eq(shell_run("%s/cspeed --hosts a:3,b:5 plan ./train --config ds.json --tp 2 --set "
+                               "cspeed.mesh.dp_shard=2",
+                               CS_BIN),
+                     127);
+    char *text = shell_read("out.txt", NULL);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        ck_assert_msg(strstr(text, parts[i]) != NULL, "\"%s\" is not in\n%s", parts[i], text);
+    free(text);
+    ck_assert_int_eq(shell_run("%s/cspeed --hosts a:4,b:4 plan ./train --config ds.json", CS_BIN), 127);
+    text = shell_read("out.txt", NULL);
+    ck_assert(strstr(text, "  7      b     3     0        1      3\n") && !strstr(text, "warning"));
+    free(text);
+    ck_assert_int_eq(shell_run("%s/cspeed --hosts a:4,b:4 plan /bin/true --config ds.json --tp 1", CS_BIN), 0);
+    text = shell_read("out.txt", NULL); /* --tp is an option of train alone */
+    ck_assert(strstr(text, "  7      b     3     0        1      3\n"));
+    free(text);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(a_plan_is_printed_as_text)
 {
     static const char *const parts[] = { "hosts     hf\n",
@@ -155,4 +187,4 @@ START_TEST(a_plan_is_printed_as_text)
 END_TEST
 
 SUITE_MAIN("plan_print", a_plan_is_printed_as_json, flags_may_follow_the_command_word,
-           arguments_are_printed_byte_for_byte, a_plan_is_printed_as_text)
+           arguments_are_printed_byte_for_byte, a_plan_is_printed_as_text, a_plan_shows_the_mesh)

@@ -1,0 +1,115 @@
+/* mesh.c - finds the device mesh of a job from the program's arguments, and checks that it suits the hosts. */
+#include "plan/mesh.h"
+
+#include "base/must.h"
+#include "base/status.h"
+#include "config/config.h"
+#include "config/resolve.h"
+#include "cspeed/options.h"
+#include "plan/world_sizes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Sets the keys that the options of `train` give. */
+static void apply(cs_config *config, char **arguments)
+{
+    const char *slash = strrchr(arguments[0], '/');
+    if (strcmp(slash ? slash + 1 : arguments[0], "train") != 0)
+        return;
+    for (char **at = arguments + 1; *at; at++) {
+        char *pair[] = { at[0], at[1], NULL };
+        const char *set = strncmp(*at, "--set", strlen("--set")) == 0 ? cs_options_last("set", pair) : NULL;
+        const char *tp = strncmp(*at, "--tp", strlen("--tp")) == 0 ? cs_options_last("tp", pair) : NULL;
+        CE_FREED char *both = tp ? ce_must_print("cspeed.mesh.tp=%s", tp) : set ? ce_must_copy(set) : NULL;
+        if (both && cs_config_set(config, both) != CS_OK)
+            ce_clear_error();
+    }
+}
+
+/* Opens the configuration of the program. Returns NULL if it has none, or one that cannot be read. A pipe is not read,
+ * because the program reads it. */
+static cs_config *open_config(char **arguments)
+{
+    cs_config *config = NULL;
+    const char *file = arguments[0] ? cl_world_sizes_config(arguments + 1) : NULL;
+    struct stat about;
+    bool regular = file && stat(file, &about) == 0 && S_ISREG(about.st_mode);
+    if (regular && cs_config_open(&config, file) == CS_OK)
+        apply(config, arguments);
+    ce_clear_error();
+    return config;
+}
+
+int cl_mesh_tp(char **arguments)
+{
+    cs_config *config = open_config(arguments);
+    int tp = config ? ce_mesh_read_tp(config) : 1;
+    cs_config_close(config);
+    ce_clear_error();
+    return tp;
+}
+
+/* Returns the node of the plan that has the rank. */
+static const cl_plan_node *node_of(const cl_plan *plan, int rank)
+{
+    int i = plan->node_count - 1;
+    while (plan->nodes[i].first_rank > rank)
+        i--;
+    return &plan->nodes[i];
+}
+
+char *cl_mesh_warning(const cl_plan *plan)
+{
+    int tp = cl_mesh_tp(plan->arguments), spanning = 0, first = 0;
+    for (int rank = plan->rank_count - tp; rank >= 0 && plan->rank_count % tp == 0; rank -= tp) {
+        bool spans = node_of(plan, rank) != node_of(plan, rank + tp - 1);
+        spanning += spans;
+        first = spans ? rank : first;
+    }
+    if (spanning == 0)
+        return NULL;
+    const char *hosts[] = { node_of(plan, first)->host->name, node_of(plan, first + tp - 1)->host->name };
+    return ce_must_print("tensor-parallel groups that are not on one host: %d of %d (ranks %d to %d are on %s to %s); "
+                         "their layers wait for the network, so start a multiple of tp %d ranks on each host",
+                         spanning, plan->rank_count / tp, first, first + tp - 1, hosts[0], hosts[1], tp);
+}
+
+/* Finds the mesh of the plan. Returns false if the configuration cannot be resolved. */
+static bool find(ce_mesh *mesh, const cl_plan *plan)
+{
+    cs_config *config = open_config(plan->arguments);
+    if (!config)
+        return false;
+    cs_config_for_world(config, plan->rank_count, plan->nodes[0].host->slot_count);
+    bool found = cs_config_finish(config) == CS_OK;
+    if (found)
+        *mesh = ce_mesh_of(0, plan->rank_count, config->settings.tp, config->settings.shard_size);
+    cs_config_close(config);
+    ce_clear_error();
+    return found;
+}
+
+void cl_mesh_print(const cl_plan *plan)
+{
+    ce_mesh mesh;
+    if (!find(&mesh, plan) || (mesh.size[CE_AXIS_TP] == 1 && mesh.size[CE_AXIS_REPLICATE] == 1))
+        return;
+    int width = (int)strlen("host");
+    for (int i = 0; i < plan->node_count; i++)
+        if ((int)strlen(plan->nodes[i].host->name) > width)
+            width = (int)strlen(plan->nodes[i].host->name);
+    printf("\n  rank   %-*s  slot  replica  shard  tp\n", width, "host");
+    for (int rank = 0; rank < plan->rank_count; rank++) {
+        const cl_plan_node *node = node_of(plan, rank);
+        ce_mesh at = ce_mesh_of(rank, plan->rank_count, mesh.size[CE_AXIS_TP], mesh.size[CE_AXIS_SHARD]);
+        printf("  %-5d  %-*s  %-4d  %-7d  %-5d  %d\n", rank, width, node->host->name,
+               node->host->slots[rank - node->first_rank], at.own[CE_AXIS_REPLICATE], at.own[CE_AXIS_SHARD],
+               at.own[CE_AXIS_TP]);
+    }
+    CE_FREED char *warning = cl_mesh_warning(plan);
+    if (warning)
+        printf("\nwarning   %s\n", warning);
+}
