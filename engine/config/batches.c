@@ -165,11 +165,26 @@ static void check_elasticity(ce_json *doc, ce_elasticity *settings)
                       (long long)settings->num_gpus_per_node, (long long)settings->model_parallel_size);
 }
 
+/* The ranks of a model-parallel group are those of a lane. */
+static void take_tp(cs_config *config, ce_elasticity *elastic)
+{
+    static const char path[] = "elasticity.model_parallel_size";
+    int tp = config->settings.tp;
+    if (ce_resolve_is_given(config, path) && elastic->model_parallel_size != tp)
+        ce_json_fault(config->doc, path, "it says %lld, and cspeed.mesh.tp is %d: give both the same value",
+                      (long long)elastic->model_parallel_size, tp);
+    elastic->model_parallel_size = tp;
+}
+
 cs_status ce_batches_read_elasticity(cs_config *config)
 {
-    ce_keys_fill(config->doc, ce_json_find(config->doc, "elasticity"), "elasticity", &config->settings, CE_KEYS(keys));
-    if (config->settings.elasticity.enabled)
-        check_elasticity(config->doc, &config->settings.elasticity);
+    ce_settings *s = &config->settings;
+    s->tp = ce_mesh_read_tp(config);
+    ce_keys_fill(config->doc, ce_json_find(config->doc, "elasticity"), "elasticity", s, CE_KEYS(keys));
+    if (s->elasticity.enabled && s->tp > 1)
+        take_tp(config, &s->elasticity);
+    if (s->elasticity.enabled)
+        check_elasticity(config->doc, &s->elasticity);
     return ce_json_verdict(config->doc);
 }
 
@@ -217,17 +232,6 @@ static void fault_world(cs_config *config, const ce_elasticity_plan *plan)
         used += (size_t)snprintf(text + used, sizeof text - used, " %lld", (long long)plan->worlds[i]);
     ce_json_fault(config->doc, "elasticity", "%d ranks cannot share a batch of %lld evenly; these can:%s",
                   config->world.size, (long long)plan->batch, text);
-}
-
-/* The ranks of a model-parallel group are those of a lane. */
-static void take_tp(cs_config *config, ce_elasticity *elastic)
-{
-    static const char path[] = "elasticity.model_parallel_size";
-    int tp = config->settings.tp;
-    if (ce_resolve_is_given(config, path) && elastic->model_parallel_size != tp)
-        ce_json_fault(config->doc, path, "it says %lld, and cspeed.mesh.tp is %d: give both the same value",
-                      (long long)elastic->model_parallel_size, tp);
-    elastic->model_parallel_size = tp;
 }
 
 static void resolve_elasticity(cs_config *config)

@@ -50,7 +50,7 @@ void ce_mesh_resolve(cs_config *config); /* sets tp and lanes */
 int ce_mesh_read_tp(cs_config *config);
 void ce_mesh_check(cs_config *config);   /* refuses what does not work with tensor parallelism */
 void ce_batches_resolve(cs_config *config);
-/* Not a step: reads the section "elasticity", and no other section, into config->settings. */
+/* Not a step: reads the section "elasticity", and the keys that give tp, into config->settings. */
 cs_status ce_batches_read_elasticity(cs_config *config);
 void ce_sharding_resolve(cs_config *config); /* stage, offload, groups */
 void ce_formats_resolve(cs_config *config);  /* checks fp16, bf16 and the loss scale */

@@ -221,7 +221,7 @@ static void check_offload(cs_config *config, const char *path, int device)
         ce_json_note(config->doc, path, "\"cpu\" has no effect on a CPU rank, whose state is all in host memory");
 }
 
-static void derive_axis(cs_config *config, const char *path, int64_t *size, int value)
+static void derive_axis(cs_config *config, const char *path, int64_t *size, int64_t value)
 {
     if (*size > 0)
         return;
@@ -250,6 +250,6 @@ void ce_sharding_resolve(cs_config *config)
     else if (strategies[strategy].hybrid)
         group_by_hosts(config);
     s->mics_shard_size = s->shard_size < s->lanes ? s->shard_size : -1;
-    derive_axis(config, "cspeed.mesh.dp_shard", &s->mesh.shard, s->shard_size);
-    derive_axis(config, "cspeed.mesh.dp_replicate", &s->mesh.replicate, s->lanes / s->shard_size);
+    derive_axis(config, "cspeed.mesh.dp_shard", &s->mesh.shard, s->stage == 0 ? 1 : s->shard_size);
+    derive_axis(config, "cspeed.mesh.dp_replicate", &s->mesh.replicate, s->lanes / s->mesh.shard);
 }

@@ -86,7 +86,7 @@ static bool find(ce_mesh *mesh, const cl_plan *plan)
     cs_config_for_world(config, plan->rank_count, plan->nodes[0].host->slot_count);
     bool found = cs_config_finish(config) == CS_OK;
     if (found)
-        *mesh = ce_mesh_of(0, plan->rank_count, config->settings.tp, config->settings.shard_size);
+        *mesh = ce_mesh_of(0, plan->rank_count, config->settings.tp, (int)config->settings.mesh.shard);
     cs_config_close(config);
     ce_clear_error();
     return found;
@@ -95,7 +95,8 @@ static bool find(ce_mesh *mesh, const cl_plan *plan)
 void cl_mesh_print(const cl_plan *plan)
 {
     ce_mesh mesh;
-    if (!find(&mesh, plan) || (mesh.size[CE_AXIS_TP] == 1 && mesh.size[CE_AXIS_REPLICATE] == 1))
+    if (!find(&mesh, plan) ||
+        (mesh.size[CE_AXIS_TP] == 1 && (mesh.size[CE_AXIS_REPLICATE] == 1 || mesh.size[CE_AXIS_SHARD] == 1)))
         return;
     int width = (int)strlen("host");
     for (int i = 0; i < plan->node_count; i++)

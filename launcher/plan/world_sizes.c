@@ -22,7 +22,6 @@ static cs_status read_sizes(cl_world_sizes *sizes, cs_config *config)
     CE_TRY(ce_batches_read_elasticity(config));
     if (!config->settings.elasticity.enabled)
         return CS_OK;
-    config->settings.elasticity.model_parallel_size = sizes->tp;
     CE_TRY(ce_elasticity_solve(&plan, &config->settings.elasticity, 0));
     sizes->list = ce_must_alloc((size_t)plan.count * sizeof *sizes->list);
     for (int i = 0; i < plan.count; i++)

@@ -55,15 +55,41 @@ static bool same_memory(const cs_memory *a, const cs_memory *b)
     return true;
 }
 
-/* Prints the memory of the ranks [from, to), which need the same amounts. */
-static void print_ranks(int64_t from, int64_t to, const cs_memory *memory)
+/* Prints "ranks 0, 2, 4 to 7, each:", the numbers of the ranks that need as much memory as rank `first`, which is the
+ * first of them. */
+static void print_numbers(const cs_memory *all, int64_t first, int64_t world_size)
+{
+    int64_t count = 0;
+    for (int64_t i = first; i < world_size; i++)
+        count += same_memory(&all[first], &all[i]);
+    printf("rank%s ", ce_plural(count));
+    for (int64_t from = first, to; from < world_size; from = to + 1) {
+        for (to = from; to < world_size && same_memory(&all[first], &all[to]);)
+            to++;
+        if (to > from)
+            printf("%s%" PRId64, from > first ? ", " : "", from);
+        if (to - from > 1)
+            printf(" to %" PRId64, to - 1);
+    }
+    puts(count > 1 ? ", each:" : ":");
+}
+
+/* Returns true if a rank before rank `index` needs as much memory. */
+static bool is_shown(const cs_memory *all, int64_t index)
+{
+    for (int64_t i = 0; i < index; i++)
+        if (same_memory(&all[i], &all[index]))
+            return true;
+    return false;
+}
+
+/* Prints the memory of rank `first` and of all ranks that need the same amounts. */
+static void print_ranks(const cs_memory *all, int64_t first, int64_t world_size)
 {
     line lines[LINES];
+    const cs_memory *memory = &all[first];
     list_lines(lines, memory);
-    if (to - from > 1)
-        printf("ranks %" PRId64 " to %" PRId64 ", each:\n", from, to - 1);
-    else
-        printf("rank %" PRId64 ":\n", from);
+    print_numbers(all, first, world_size);
     for (int i = 0; i < LINES; i++)
         printf("  %-26s %16zu  %10.1f MB\n", lines[i].name, lines[i].bytes, 1e-6 * (double)lines[i].bytes);
     puts("  workspace of the kernels           settles in the first step");
@@ -84,11 +110,47 @@ static void print_ranks_json(int64_t from, int64_t to, const cs_memory *memory)
     putchar('}');
 }
 
+/* The mesh of a plan: the number of ranks along each axis. */
+typedef struct {
+    int64_t replicas, shards, tp;
+} mesh;
+
+static mesh mesh_of(const cs_config *config)
+{
+    return (mesh){ cs_config_get_int(config, "cspeed.mesh.dp_replicate"),
+                   cs_config_get_int(config, "cspeed.mesh.dp_shard"), cs_config_get_int(config, "cspeed.mesh.tp") };
+}
+
+static void show_text(const mesh *axes, const cs_memory *memory, int64_t world_size)
+{
+    if (axes->tp > 1 || (axes->replicas > 1 && axes->shards > 1))
+        say("mesh: %" PRId64 " replica%s x %" PRId64 " shard%s x tp %" PRId64 " = %" PRId64 " ranks, %" PRId64
+            " lane%s",
+            axes->replicas, ce_plural(axes->replicas), axes->shards, ce_plural(axes->shards), axes->tp, world_size,
+            world_size / axes->tp, ce_plural(world_size / axes->tp));
+    for (int64_t i = 0; i < world_size && is_rank_zero(); i++)
+        if (!is_shown(memory, i))
+            print_ranks(memory, i, world_size);
+}
+
+static void show_json(const mesh *axes, const cs_memory *memory, int64_t world_size)
+{
+    say("\"mesh\": {\"dp_replicate\": %" PRId64 ", \"dp_shard\": %" PRId64 ", \"tp\": %" PRId64 "}, \"ranks\": [",
+        axes->replicas, axes->shards, axes->tp);
+    for (int64_t from = 0, to; from < world_size && is_rank_zero(); from = to) {
+        for (to = from + 1; to < world_size && same_memory(&memory[from], &memory[to]);)
+            to++;
+        print_ranks_json(from, to, &memory[from]);
+    }
+    say("]}");
+}
+
 /* Ranks that need the same amounts of memory are shown together. */
 void plan_show(cs_config *config, int64_t world_size, bool json)
 {
-    /* a copy of the value, since cs_estimate below frees the configuration */
+    /* copies of the values, since cs_estimate below frees the configuration */
     CE_FREED char *precision = ce_must_copy(cs_config_get_string(config, "precision"));
+    const mesh axes = mesh_of(config);
     int64_t stage = cs_config_get_int(config, "zero_optimization.stage");
     int64_t group = cs_config_get_int(config, "zero_optimization.mics_shard_size"); /* -1: all ranks */
     int64_t micro = cs_config_get_int(config, "train_micro_batch_size_per_gpu"), parameters;
@@ -97,19 +159,13 @@ void plan_show(cs_config *config, int64_t world_size, bool json)
     CS_MUST(cs_estimate(config, memory, &parameters));
     if (json)
         say("{\"parameter_count\": %" PRId64 ", \"precision\": \"%s\", \"zero_stage\": %" PRId64
-            ", \"micro_batch\": %" PRId64 ", \"shard_group\": %" PRId64 ", \"ranks\": [",
-            parameters, precision, stage, micro, group > 0 ? group : world_size);
+            ", \"micro_batch\": %" PRId64 ", \"shard_group\": %" PRId64 ",",
+            parameters, precision, stage, micro, group > 0 ? group : world_size / axes.tp);
     else
         say("memory of a rank: %" PRId64 " parameters, %s, ZeRO-%" PRId64 ", micro-batch %" PRId64
             ", world size %" PRId64 "%s",
             parameters, precision, stage, micro, world_size, groups);
-    for (int64_t from = 0, to; from < world_size && is_rank_zero(); from = to) {
-        for (to = from + 1; to < world_size && same_memory(&memory[from], &memory[to]);)
-            to++;
-        (json ? print_ranks_json : print_ranks)(from, to, &memory[from]);
-    }
-    if (json)
-        say("]}");
+    (json ? show_json : show_text)(&axes, memory, world_size);
 }
 
 void plan_show_units(cs_config *config)
