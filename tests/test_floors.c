@@ -44,8 +44,9 @@ static const floor_rule rules[] = {
     { "engine/mesh", " " },
     { "engine/unit", " public engine/base engine/device " },
     { "engine/layer", " public engine/base engine/json engine/unit " },
-    { "engine/models", " public engine/base engine/json " },
-    { "engine/zero", " public engine/base engine/json engine/optim engine/device engine/comm engine/unit " },
+    { "engine/models", " public engine/base engine/json engine/unit " },
+    { "engine/zero",
+      " public engine/base engine/json engine/optim engine/device engine/comm engine/mesh engine/unit " },
     { "engine/text", " engine/base engine/json " },
     { "engine/jinja", " engine/base engine/json engine/text " },
     { "engine/chat", " engine/base engine/json engine/text engine/jinja " },
@@ -58,8 +59,8 @@ static const floor_rule rules[] = {
     { "engine/monitor", " engine/base " },
     { "engine/config", " public engine/base engine/json engine/optim engine/schedule engine/comm "
                        "engine/models engine/data engine/monitor engine/mesh " },
-    { "engine/core", " public engine/base engine/security engine/optim engine/device engine/unit engine/layer "
-                     "engine/models engine/zero engine/config " },
+    { "engine/core", " public engine/base engine/security engine/optim engine/device engine/mesh engine/unit "
+                     "engine/layer engine/models engine/zero engine/config " },
     { "engine/products", " engine/base engine/device engine/core " },
     { "engine/saving", " engine/base engine/json engine/comm engine/chat engine/checkpoint engine/interchange "
                        "engine/core engine/products " },

@@ -64,6 +64,7 @@ typedef struct {
 /* The sizes of the axes of the device mesh by the names of one framework. */
 typedef struct {
     int64_t tp, shard, replicate;
+    bool sequence; /* sequence parallelism; cspeed.mesh and torchtitan only */
 } ce_mesh_sizes;
 
 /* The settings. Each key has one member. A value that is resolved ("auto", a default that depends on other keys)
@@ -89,6 +90,8 @@ typedef struct {
         json_t *partition;
     } autotp; /* section tensor_parallel */
     int tp, lanes;
+    int64_t check_interval; /* steps between two comparisons of the copies of parameters; 0: none */
+    bool cuts_rows; /* sequence parallelism: the ranks of a lane divide the rows of tensors between layers too */
 
     /* batch sizes: train_batch_size = micro_batch * accumulation * lanes */
     int64_t train_batch_size, micro_batch, accumulation;

@@ -10,8 +10,6 @@
 
 #define OWN_CUTS "the model itself declares which of its matrices are cut, and how"
 #define OF_CONTEXT "it is for context parallelism, which cspeed does not have"
-#define NO_ROWS                                                                                                        \
-    "Megatron's sequence parallelism is not built yet: the ranks of a tensor-parallel group keep the same rows"
 
 static const ce_key mesh[] = {
     SUPPORTED(
@@ -22,7 +20,12 @@ static const ce_key mesh[] = {
         "number of lanes (groups of tp ranks) over which ZeRO shards the state, as zero_optimization.mics_shard_size; -1: all, divided by dp_replicate"),
     SUPPORTED("dp_replicate", INT, mesh.replicate, "-1", -1, 0x1p30, NULL,
               "number of groups of hybrid sharding; -1: it follows from tp and dp_shard"),
-    REFUSED("sequence", "false", NO_ROWS),
+    SUPPORTED(
+        "sequence", BOOL, mesh.sequence, "false", 0, 0, NULL,
+        "true: Megatron's sequence parallelism: the tp ranks divide the rows of norms and residuals too, which saves memory of activations"),
+    SUPPORTED(
+        "check_interval", INT, check_interval, "100", 0, 0x1p40, NULL,
+        "steps between two comparisons, over the tp ranks, of the parameters that every one of them holds, such as norms; 0: never"),
     REFUSED("cp", "1", NO_CONTEXT),
     REFUSED("pp", "1", NO_PIPELINE),
     REFUSED("ep", "1", NO_EXPERT_AXIS),
@@ -82,7 +85,8 @@ static const ce_key titan[] = {
               "torchtitan's name of cspeed.mesh.dp_shard"),
     SUPPORTED("data_parallel_replicate_degree", INT, titan.replicate, "-1", -1, 0x1p30, NULL,
               "torchtitan's name of cspeed.mesh.dp_replicate"),
-    REFUSED("enable_sequence_parallel", "false", NO_ROWS),
+    SUPPORTED("enable_sequence_parallel", BOOL, titan.sequence, "false", 0, 0, NULL,
+              "torchtitan's name of cspeed.mesh.sequence"),
     REFUSED("context_parallel_degree", "1", NO_CONTEXT),
     REFUSED("pipeline_parallel_degree", "1", NO_PIPELINE),
     REFUSED("expert_parallel_degree", "1", NO_EXPERT_AXIS),
@@ -233,6 +237,9 @@ void ce_mesh_resolve(cs_config *config)
         ce_json_mark(config->doc, spellings[0].path, origin);
     if (path && strstr(path, ".tp_size") && strncmp(path, "tensor_parallel", 15) == 0)
         ce_json_note(config->doc, path, "it is used; DeepSpeed ignores it without tensor_parallel.autotp_size");
+    s->cuts_rows = s->tp > 1 && (s->mesh.sequence || s->titan.sequence);
+    if (s->mesh.sequence && s->tp == 1)
+        ce_json_note(config->doc, "cspeed.mesh.sequence", "no effect, because cspeed.mesh.tp is 1");
     check_partition(config);
 }
 
@@ -295,6 +302,8 @@ void ce_mesh_check(cs_config *config)
         refuse(config, "optimizer.type", optimizer.name, "its step needs whole tensors");
     if (s->lora.dora)
         refuse(config, "cspeed.lora.dora", "", "its magnitudes are norms of whole rows of a weight");
+    if (s->cuts_rows && s->curriculum.kind != CE_DIFFICULTY_NONE)
+        refuse(config, "cspeed.mesh.sequence", "", "a curriculum changes the number of rows");
     if (s->cuda_graphs)
         refuse(config, "cspeed.cuda_graphs", "", "the sums over the ranks of a layer are not part of a graph");
 }

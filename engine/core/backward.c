@@ -29,9 +29,9 @@ static void recompute(cs_engine *engine, int i)
 {
     cs_unit *unit = engine->model->units[i];
     cs_tensor x = engine->inputs[i];
-    int64_t rows = cs_pass_batch(engine->pass) * cs_pass_length(engine->pass);
     unit->kind->forward(unit, engine->pass, x,
-                        cs_pass_make(engine->pass, cs_pass_dtype(engine->pass), rows, engine->model->width));
+                        cs_pass_make(engine->pass, cs_pass_dtype(engine->pass), ce_pass_rows(engine->pass),
+                                     engine->model->width));
     ce_pass_let_go(engine->pass, x);
 }
 
@@ -66,7 +66,8 @@ void ce_backward_units(cs_engine *engine)
             recompute(engine, i);
         cs_tensor dx = { 0 };
         if (i > 0) {
-            dx = cs_pass_make(engine->pass, cs_pass_dtype(engine->pass), cs_rows(dy), engine->model->width);
+            dx = cs_pass_make(engine->pass, cs_pass_dtype(engine->pass), ce_pass_rows(engine->pass),
+                              engine->model->width);
             ce_pass_hold(engine->pass, dx);
         }
         unit->kind->backward(unit, engine->pass, dy, dx);

@@ -7,6 +7,7 @@
 #include "config/config.h"
 #include "device/products.h"
 #include "layer/lora.h"
+#include "mesh/mesh.h"
 #include "models/models.h"
 #include "core/observer.h"
 #include "unit/pass.h"
@@ -37,9 +38,13 @@ struct cs_engine {
     cs_config *config;
     const ce_settings *settings;
     cs_world world;
+    ce_mesh mesh;
     cs_device *device;
-    cs_comm *comm;           /* all ranks */
-    cs_comm *group, *across; /* the comms zero.comm and zero.across of hybrid sharding; NULL without hybrid sharding */
+    cs_comm *comm; /* all ranks */
+    cs_comm *group,
+        *across; /* the comms zero.comm and zero.across; NULL if zero.comm is `comm`, or if there is one group */
+    cs_comm *tp, *copies; /* the comms zero.tp and zero.copies of tensor parallelism; NULL without it */
+    ce_exchange exchange; /* how the layers use `tp` */
     cs_model *model;
     ce_model_facts facts;
     ce_lora lora;                    /* the LoRA adapters; `first` is NULL if there are none */

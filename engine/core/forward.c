@@ -17,6 +17,7 @@ static ce_pass_batch_info batch_info(const cs_engine *engine, const ce_forward_i
         .sequences = input->sequences,
         /* preference training computes the trained model and the reference model without dropout, as TRL does */
         .no_dropout = ce_preference_is_on(engine),
+        .whole_rows = input->predict,
         .hits = input->hits,
     };
 }
@@ -50,15 +51,14 @@ static cs_tensor run_unit(cs_engine *engine, cs_pass *pass, int i, cs_tensor x, 
 {
     cs_unit *unit = engine->model->units[i];
     bool last = i == engine->model->count - 1;
-    int64_t rows = cs_pass_batch(pass) * cs_pass_length(pass);
     if (last && input->predict)
         return predict(pass, unit, x, input->sequences);
     if (last && cs_pass_training(pass)) {
-        weigh(engine, rows);
+        weigh(engine, cs_pass_batch(pass) * cs_pass_length(pass));
         ce_backward_open(engine, i);
     }
-    cs_tensor y = last ? cs_pass_make(pass, CS_F32, rows, 1)
-                       : cs_pass_make(pass, cs_pass_dtype(pass), rows, engine->model->width);
+    cs_tensor y = last ? cs_pass_make(pass, CS_F32, cs_pass_batch(pass) * cs_pass_length(pass), 1)
+                       : cs_pass_make(pass, cs_pass_dtype(pass), ce_pass_rows(pass), engine->model->width);
     unit->kind->forward(unit, pass, x, y);
     if (last && ce_pass_weighs_later(pass))
         ce_fatal(CS_UNSUPPORTED,
@@ -138,10 +138,10 @@ static void check_batch(const cs_engine *engine, const cs_batch *batch)
                  tokens || engine->model->target_dtype == CS_I32 ? "CS_I32" : "CS_F32");
 }
 
-/* Micro-batch m of rank r is number m * ranks + r of all micro-batches of the step. */
+/* Micro-batch m of lane l is number m * lanes + l of all micro-batches of the step. */
 int64_t ce_forward_sample(const cs_engine *engine, int64_t b)
 {
-    int64_t number = engine->micro * engine->world.size + engine->world.rank;
+    int64_t number = engine->micro * ce_mesh_lanes(&engine->mesh) + ce_mesh_lane(&engine->mesh);
     return engine->metrics.samples + number * engine->settings->micro_batch + b;
 }
 

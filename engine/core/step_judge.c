@@ -57,7 +57,8 @@ void ce_step_judge_begin(cs_engine *engine)
 
 void ce_step_judge_add(cs_engine *engine, cs_tensor losses)
 {
-    ce_state_sum(compute(engine), &engine->judge.device->sums.loss, losses.data, cs_count(losses));
+    if (ce_mesh_leads(&engine->mesh))
+        ce_state_sum(compute(engine), &engine->judge.device->sums.loss, losses.data, cs_count(losses));
 }
 
 void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts)
@@ -65,7 +66,7 @@ void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts)
     ce_step_judge_record *device = engine->judge.device;
     int64_t pairs = cs_columns(facts);
     _Static_assert(CE_PREFERENCE_LOSS == 0 && CE_PREFERENCE_FACTS == CE_PAIR_MEANS + 1, "the loss, then the means");
-    for (int i = 0; device && i < CE_PREFERENCE_FACTS; i++)
+    for (int i = 0; device && ce_mesh_leads(&engine->mesh) && i < CE_PREFERENCE_FACTS; i++)
         ce_state_sum(compute(engine), i == 0 ? &device->sums.loss : &device->sums.pairs[i - 1],
                      (const float *)facts.data + i * pairs, pairs);
 }
@@ -116,7 +117,7 @@ ce_step_terms ce_step_judge_terms(const cs_engine *engine)
     return (ce_step_terms){
         .step_rows = step_rows(engine, engine->loss_rows),
         .prescale_factor = (double)engine->zero.prescale_factor,
-        .sum_factor = settings->gradient_op == CE_GRADIENTS_SUM ? engine->world.size : 1,
+        .sum_factor = settings->gradient_op == CE_GRADIENTS_SUM ? ce_mesh_lanes(&engine->mesh) : 1,
         .clipping = settings->gradient_clipping,
         .pairs = ce_preference_is_on(engine) ? CE_PAIR_MEANS : 0,
         .checked = settings->precision.scaled || bf16,
@@ -134,10 +135,10 @@ void ce_step_judge_step(cs_engine *engine)
     CE_ASSERT(!judge->pending);
     _Static_assert(sizeof device->sums % sizeof(int64_t) == 0, "sums are integers");
     judge->terms = ce_step_judge_terms(engine);
-    host->sums.rows = engine->loss_rows_counted;
+    host->sums.rows = ce_mesh_leads(&engine->mesh) ? engine->loss_rows_counted : 0;
     host->sums.saved = 0;
     CE_OBSERVE(engine, sums_add, (engine, &host->sums));
-    host->sums.targets = engine->targets_counted;
+    host->sums.targets = ce_mesh_leads(&engine->mesh) ? engine->targets_counted : 0;
     int asked = ce_asked_take();
     host->sums.asked = (asked & CE_ASKED_SAVE ? 1 : 0) + (asked & CE_ASKED_END ? CE_END_ASKED : 0);
     ce_stream_copy(compute(engine), &device->sums.rows, &host->sums.rows, 4 * sizeof(int64_t));

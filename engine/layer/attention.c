@@ -1,8 +1,43 @@
 /* attention.c - the attention layer: projections, norms of q and k, rotary positions, causal self-attention. */
 #include "layer/linear.h"
-#include "layer/rms.h"
+#include "layer/attention_norm.h"
+#include "unit/cut.h"
 
 #include <stdio.h>
+
+/* ---- tensor parallelism ---- */
+
+/* Divides the heads over the ranks: this rank's heads become attention->heads, and the projections are cut. `fused` is
+ * true if one matrix projects to q, k and v. */
+static void cut_heads(cs_attention *attention, cs_unit *unit, bool fused)
+{
+    cs_heads *heads = &attention->heads;
+    ce_cut_heads own = ce_cut_heads_of(heads->queries, heads->keys, ce_cut_group_of(unit));
+    int64_t width = attention->width, each = heads->queries / heads->keys, group = (each + 2) * width;
+    int64_t k = fused ? heads->queries * width : 0, v = fused ? k + heads->keys * width : 0;
+    heads->first = own.queries.from;
+    heads->queries = ce_range_length(own.queries);
+    heads->keys = ce_range_length(own.keys);
+    ce_cut_part q = { own.queries.from * width, heads->queries * width, 1, 0 };
+    ce_cut_part keys = { own.keys.from * width, heads->keys * width, own.copies, own.copy }, values = keys;
+    keys.from += k;
+    values.from += v;
+    if (attention->grouped && own.copies == 1) { /* the groups of this rank are consecutive */
+        ce_cut_part groups = { own.keys.from * group, heads->keys * group, 1, 0 };
+        ce_linear_cut_outputs(&attention->qkv, unit, &groups, 1);
+    } else if (attention->grouped) { /* some query heads of one group, and a copy of its key head and its value head */
+        int64_t first = own.keys.from * group;
+        ce_cut_part queries = { first + own.queries.from % each * width, q.count, 1, 0 };
+        ce_cut_part both = { first + each * width, 2 * width, own.copies, own.copy };
+        ce_linear_cut_outputs(&attention->qkv, unit, (ce_cut_part[]){ queries, both }, 2);
+    } else {
+        ce_linear_cut_outputs(&attention->qkv, unit, (ce_cut_part[]){ q, keys, values }, 3);
+    }
+    ce_linear_cut_inputs(&attention->out, unit, q);
+    if (attention->q_norm)
+        ce_attention_norm_cut(attention, unit, q,
+                              (ce_cut_part){ own.keys.from * width, keys.count, own.copies, own.copy });
+}
 
 void cs_attention_declare(cs_attention *attention, cs_unit *unit, const char *name, const cs_attention_sizes *sizes)
 {
@@ -15,16 +50,7 @@ void cs_attention_declare(cs_attention *attention, cs_unit *unit, const char *na
     attention->width = sizes->width / sizes->heads;
     attention->rate = sizes->dropout;
     attention->place = cs_residual_place(unit, name);
-}
-
-static cs_param *declare_norm(cs_unit *unit, const char *name, const char *part, int64_t width, bool plus_one)
-{
-    char full[128];
-    snprintf(full, sizeof full, "%s.%s.weight", name, part);
-    cs_param *weight = cs_unit_param(unit, full, width, 0, (cs_init){ plus_one ? CS_ZEROS : CS_ONES, 0 });
-    weight->norm = true;
-    cs_param_overwrites(weight, weight);
-    return weight;
+    cut_heads(attention, unit, true);
 }
 
 void cs_attention_declare_parts(cs_attention *attention, cs_unit *unit, const char *name,
@@ -42,11 +68,10 @@ void cs_attention_declare_parts(cs_attention *attention, cs_unit *unit, const ch
     }
     snprintf(full, sizeof full, "%s.%s", name, parts->out ? parts->out : "o_proj");
     cs_linear_declare(&attention->out, unit, full, queries, parts->width, parts->init, CS_OUT_IN, parts->out_bias);
-    if (parts->normed) {
-        bool plus_one = parts->norm_plus_one;
-        attention->q_norm = declare_norm(unit, name, "q_norm", parts->norm_whole ? queries : parts->head, plus_one);
-        attention->k_norm = declare_norm(unit, name, "k_norm", parts->norm_whole ? keys : parts->head, plus_one);
-    }
+    attention->plus_one = parts->norm_plus_one;
+    if (parts->normed)
+        ce_attention_norm_declare(attention, unit, name, parts->norm_whole ? queries : parts->head,
+                                  parts->norm_whole ? keys : parts->head);
     cs_rope_open(&attention->rope, parts->rope);
     if (parts->rope->kind == CS_ROPE_LONG) {
         cs_rope_open_longer(&attention->longer, parts->rope);
@@ -54,47 +79,11 @@ void cs_attention_declare_parts(cs_attention *attention, cs_unit *unit, const ch
     }
     attention->heads = parts->heads;
     attention->grouped = parts->grouped;
-    attention->plus_one = parts->norm_plus_one;
     attention->width = parts->head;
     attention->epsilon = parts->epsilon;
     attention->rate = parts->dropout;
     attention->place = cs_residual_place(unit, name);
-}
-
-static cs_tensor factors(const cs_attention *attention, cs_pass *pass, const cs_param *norm)
-{
-    return ce_rms_factors(norm, attention->plus_one, pass);
-}
-
-/* Applies RMSNorm to q and to k. If the norm's weight is as long as one head, each head is normalized by itself;
- * otherwise all heads of q are normalized together, and all heads of k together. v is copied unchanged. */
-static cs_tensor norm_heads(const cs_attention *attention, cs_pass *pass, cs_tensor qkv)
-{
-    cs_stream *stream = cs_pass_stream(pass);
-    cs_tensor y = cs_pass_like(pass, qkv);
-    int64_t queries = attention->heads.queries * attention->width, keys = attention->heads.keys * attention->width;
-    cs_tensor q_stats = cs_pass_make(pass, CS_F32, cs_rows(qkv), queries / cs_count(attention->q_norm->value));
-    cs_tensor k_stats = cs_pass_make(pass, CS_F32, cs_rows(qkv), keys / cs_count(attention->k_norm->value));
-    cs_op_cast(stream, y, qkv);
-    cs_op_rms(stream, y, q_stats, qkv, factors(attention, pass, attention->q_norm), 0, attention->epsilon);
-    cs_op_rms(stream, y, k_stats, qkv, factors(attention, pass, attention->k_norm), queries, attention->epsilon);
-    cs_pass_keep(pass, qkv);
-    cs_pass_keep(pass, q_stats);
-    cs_pass_keep(pass, k_stats);
-    return y;
-}
-
-static void norm_heads_backward(const cs_attention *attention, cs_pass *pass, cs_tensor dqkv)
-{
-    cs_stream *stream = cs_pass_stream(pass);
-    cs_tensor k_stats = cs_pass_take(pass);
-    cs_tensor q_stats = cs_pass_take(pass);
-    cs_tensor qkv = cs_pass_take(pass);
-    int64_t keys = attention->heads.queries * attention->width;
-    cs_op_rms_grad(stream, dqkv, ce_linear_grown(pass, attention->k_norm), dqkv, qkv, k_stats,
-                   factors(attention, pass, attention->k_norm), keys);
-    cs_op_rms_grad(stream, dqkv, ce_linear_grown(pass, attention->q_norm), dqkv, qkv, q_stats,
-                   factors(attention, pass, attention->q_norm), 0);
+    cut_heads(attention, unit, parts->fused);
 }
 
 /* Returns a copy of attention->heads in which `starts` are the document starts of this pass. If several documents are
@@ -158,10 +147,10 @@ static cs_tensor project_backward(const cs_attention *attention, cs_pass *pass, 
 cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_tensor x)
 {
     cs_tensor qkv = project(attention, pass, x);
-    cs_tensor y = cs_pass_make(pass, qkv.dtype, cs_rows(x), attention->heads.queries * attention->width);
+    cs_tensor y = cs_pass_make(pass, qkv.dtype, cs_rows(qkv), attention->heads.queries * attention->width);
     cs_tensor lse = cs_pass_make(pass, CS_F32, cs_pass_batch(pass) * attention->heads.queries, cs_pass_length(pass));
     if (attention->q_norm)
-        qkv = norm_heads(attention, pass, qkv);
+        qkv = ce_attention_norm(attention, pass, qkv);
     if (cs_pass_continues(pass)) {
         extend(attention, pass, y, qkv);
         return cs_linear_forward(&attention->out, pass, y);
@@ -188,6 +177,6 @@ cs_tensor cs_attention_backward(const cs_attention *attention, cs_pass *pass, cs
     if (attention->rope.width)
         cs_op_rope_grad(cs_pass_stream(pass), dqkv, rope_of(attention, pass), rows_of(attention, pass, 0));
     if (attention->q_norm)
-        norm_heads_backward(attention, pass, dqkv);
+        ce_attention_norm_backward(attention, pass, dqkv);
     return project_backward(attention, pass, dqkv);
 }

@@ -1,5 +1,10 @@
-/* embed.c - the embedding layer: token and position embedding, with dropout. */
+/* embed.c - the embedding layer: token and position embedding, with dropout.
+ *
+ * With tensor parallelism the ranks divide the rows of the token table. The rank that has a token's row embeds the token,
+ * position included; the row of the result is zero on the other ranks, and the sum over the ranks is exact. */
 #include "layer/linear.h"
+#include "layer/residual.h"
+#include "unit/pass.h"
 
 #include <stdio.h>
 
@@ -10,6 +15,9 @@ void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const 
     snprintf(full, sizeof full, "%s.weight", tokens);
     embed->tokens = cs_unit_param(unit, full, sizes->vocabulary, sizes->width, sizes->init);
     cs_param_overwrites(embed->tokens, embed->tokens);
+    ce_cut_part rows = ce_cut_share(sizes->vocabulary, ce_cut_group_of(unit));
+    ce_cut_param(embed->tokens, 0, &rows, 1);
+    embed->first = rows.from;
     if (positions) {
         snprintf(full, sizeof full, "%s.weight", positions);
         embed->positions = cs_unit_param(unit, full, sizes->positions, sizes->width, sizes->init);
@@ -29,18 +37,20 @@ static void continue_texts(const cs_embed *embed, cs_pass *pass, cs_tensor token
     for (int64_t b = 0; b < cs_pass_batch(pass); b++) {
         int64_t start = cs_pass_start(pass, b);
         cs_op_embed(cs_pass_stream(pass), cs_matrix_rows(y, b * length, length), cs_matrix_rows(tokens, b, 1),
-                    embed->tokens->value, CS_WHOLE_TABLE, cs_matrix_rows(table, start, length), (cs_tensor){ 0 });
+                    embed->tokens->value, embed->first, cs_matrix_rows(table, start, length), (cs_tensor){ 0 });
     }
 }
 
 void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y)
 {
-    cs_dropout dropout = cs_residual_dropout(pass, embed->rate, embed->place);
+    cs_dropout dropout = ce_residual_dropout_rows(pass, embed->rate, embed->place, cs_columns(y));
+    cs_tensor all = ce_pass_cuts_rows(pass) ? cs_pass_make(pass, y.dtype, cs_count(tokens), cs_columns(y)) : y;
     if (embed->positions && cs_pass_continues(pass))
         continue_texts(embed, pass, tokens, y);
     else
-        cs_op_embed(cs_pass_stream(pass), y, tokens, embed->tokens->value, CS_WHOLE_TABLE,
+        cs_op_embed(cs_pass_stream(pass), all, tokens, embed->tokens->value, embed->first,
                     embed->positions ? embed->positions->value : (cs_tensor){ 0 }, cs_pass_starts(pass));
+    ce_pass_sum_rows_into(pass, y, all);
     if (embed->scale > 0)
         cs_op_scale(cs_pass_stream(pass), y, y, embed->scale);
     if (dropout.rate > 0)
@@ -50,7 +60,7 @@ void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs
 
 void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy)
 {
-    cs_dropout dropout = cs_residual_dropout(pass, embed->rate, embed->place);
+    cs_dropout dropout = ce_residual_dropout_rows(pass, embed->rate, embed->place, cs_columns(dy));
     cs_tensor tokens = cs_pass_take(pass);
     if (embed->tokens->frozen && (!embed->positions || embed->positions->frozen))
         return;
@@ -64,7 +74,8 @@ void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy)
         cs_op_scale(cs_pass_stream(pass), scaled, dy, embed->scale);
         dy = scaled;
     }
-    cs_op_embed_grad(cs_pass_stream(pass), ce_linear_grown(pass, embed->tokens), CS_WHOLE_TABLE,
+    dy = ce_pass_gather_rows(pass, dy);
+    cs_op_embed_grad(cs_pass_stream(pass), ce_linear_grown(pass, embed->tokens), embed->first,
                      embed->positions ? ce_linear_grown(pass, embed->positions) : (cs_tensor){ 0 }, dy, tokens,
                      cs_pass_starts(pass), embed->padding);
 }

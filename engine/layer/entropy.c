@@ -9,7 +9,10 @@
  *
  * In preference training the weights depend on the losses of all rows. Then the losses of all chunks are computed
  * first, then the weights, and then the gradients, for which the logits are computed again unless one chunk has all
- * rows. */
+ * rows.
+ *
+ * With tensor parallelism the ranks divide the vocabulary: each rank has some columns of the logits. A row's loss follows
+ * from four numbers of each rank (cs_op_entropy_facts), so logits are not exchanged. */
 #include "layer/linear.h"
 #include "unit/pass.h"
 
@@ -19,7 +22,8 @@ typedef struct {
     cs_pass *pass;
     cs_tensor x, dx; /* dx is absent if no gradient is computed, but only the loss */
     cs_tensor weight, bias, logits, loss;
-    cs_tensor raw; /* logits before the soft cap; absent if there is no soft cap */
+    cs_tensor raw;              /* logits before the soft cap; absent if there is no soft cap */
+    cs_tensor facts, all_facts; /* facts about the logits of this rank, and of all ranks */
     int64_t classes;
     float cap;
 } job;
@@ -45,13 +49,26 @@ static cs_tensor logits_of(const job *all, int64_t from, int64_t count)
     return logits;
 }
 
-/* Computes the losses of rows [from, from + count). If `weighted` is true, replaces the logits of these rows by their
- * gradient. */
+/* Computes the losses of rows [from, from + count) and, if they are wanted, their hits. If `weighted` is true, replaces
+ * the logits of these rows by their gradient. */
 static void lose(const job *all, cs_tensor logits, int64_t from, int64_t count, bool weighted)
 {
+    cs_stream *stream = cs_pass_stream(all->pass);
     cs_tensor targets = rows_of(cs_pass_targets(all->pass), from, count, 1), none = { 0 };
-    cs_op_cross_entropy(cs_pass_stream(all->pass), rows_of(all->loss, from, count, 1), logits, targets, all->classes,
-                        weighted ? rows_of(cs_pass_dloss(all->pass), from, count, 1) : none);
+    cs_tensor hits = rows_of(cs_pass_hits(all->pass), from, count, 1), loss = rows_of(all->loss, from, count, 1);
+    cs_tensor dloss = weighted ? rows_of(cs_pass_dloss(all->pass), from, count, 1) : none;
+    int ranks = ce_pass_ranks(all->pass);
+    if (ranks > 1) {
+        cs_tensor facts = rows_of(all->facts, 0, count, CS_ENTROPY_FACTS);
+        cs_tensor all_facts = rows_of(all->all_facts, 0, ranks * count, CS_ENTROPY_FACTS);
+        cs_op_entropy_facts(stream, facts, logits, targets, all->head->first, all->classes);
+        ce_pass_gather(all->pass, all_facts, facts);
+        cs_op_entropy_finish(stream, loss, hits, logits, targets, all->head->first, all->classes, dloss, all_facts);
+        return;
+    }
+    if (hits.data)
+        cs_op_hits(stream, hits, logits, targets, all->classes);
+    cs_op_cross_entropy(stream, loss, logits, targets, all->classes, dloss);
 }
 
 static void grow(const job *all, cs_tensor logits, int64_t from, int64_t count)
@@ -67,10 +84,7 @@ static void grow(const job *all, cs_tensor logits, int64_t from, int64_t count)
 
 static void compute_chunk(const job *all, int64_t from, int64_t count)
 {
-    cs_tensor logits = logits_of(all, from, count), hits = rows_of(cs_pass_hits(all->pass), from, count, 1);
-    if (hits.data)
-        cs_op_hits(cs_pass_stream(all->pass), hits, logits, rows_of(cs_pass_targets(all->pass), from, count, 1),
-                   all->classes);
+    cs_tensor logits = logits_of(all, from, count);
     lose(all, logits, from, count, all->dx.data);
     if (all->dx.data)
         grow(all, logits, from, count);
@@ -105,28 +119,41 @@ void cs_entropy_forward(const cs_linear *head, cs_pass *pass, cs_tensor x, int64
     cs_entropy_forward_capped(head, pass, x, classes, 0, loss);
 }
 
+/* Opens the tensors of one chunk, which must have the same number of rows on all ranks. */
+static int64_t open_chunk(job *all)
+{
+    cs_pass *pass = all->pass;
+    int ranks = ce_pass_ranks(pass);
+    cs_dtype dtype = cs_pass_products(pass);
+    int64_t outputs = all->head->outputs, widest = ranks > 1 ? ce_divide_up(all->head->whole, ranks) : outputs;
+    int64_t chunk = cs_pass_chunk(pass, dtype, cs_rows(all->x), widest);
+    all->logits = cs_pass_make(pass, dtype, chunk, outputs);
+    if (all->cap > 0)
+        all->raw = cs_pass_make(pass, dtype, chunk, outputs);
+    if (ranks > 1) {
+        all->facts = cs_pass_make(pass, CS_F32, chunk, CS_ENTROPY_FACTS);
+        all->all_facts = cs_pass_make(pass, CS_F32, ranks * chunk, CS_ENTROPY_FACTS);
+    }
+    return chunk;
+}
+
 void cs_entropy_forward_capped(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, float cap,
                                cs_tensor loss)
 {
-    cs_dtype dtype = cs_pass_products(pass);
-    int64_t rows = cs_rows(x), chunk = cs_pass_chunk(pass, dtype, rows, head->outputs);
     job all = { .head = head, .pass = pass, .loss = loss, .classes = classes, .cap = cap };
-    all.x = ce_linear_factor(pass, x);
+    all.x = ce_pass_gather_rows(pass, ce_linear_factor(pass, x));
     all.weight = ce_linear_weight(head, pass);
     all.bias = ce_linear_bias(head, pass);
-    if (cs_pass_training(pass)) {
+    if (cs_pass_training(pass))
         all.dx = cs_pass_like(pass, all.x);
-        cs_pass_keep(pass, all.dx);
-    }
-    all.logits = cs_pass_make(pass, dtype, chunk, head->outputs);
-    if (cap > 0)
-        all.raw = cs_pass_make(pass, dtype, chunk, head->outputs);
-    if (ce_pass_weighs_later(pass)) {
+    int64_t rows = cs_rows(all.x), chunk = open_chunk(&all);
+    if (ce_pass_weighs_later(pass))
         weigh_then_grow(&all, chunk);
-        return;
-    }
-    for (int64_t from = 0; from < rows; from += chunk)
-        compute_chunk(&all, from, chunk_at(&all, from, chunk));
+    else
+        for (int64_t from = 0; from < rows; from += chunk)
+            compute_chunk(&all, from, chunk_at(&all, from, chunk));
+    if (all.dx.data)
+        cs_pass_keep(pass, ce_pass_sum_rows(pass, all.dx));
 }
 
 cs_tensor cs_entropy_backward(cs_pass *pass)

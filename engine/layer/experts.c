@@ -5,22 +5,29 @@
  * does not depend on the data. The router gives each slot a factor. The factor is applied before the down projection,
  * whose input is narrower than its result. Backward computes the activation function between the two products again.
  *
+ * With tensor parallelism the ranks divide the inner width of every expert. The router is the same on all ranks. Each
+ * rank computes a part of the sums that make up y, dx and the gradients of the factors; these parts are added over the
+ * ranks.
+ *
  * An expert has matrices of its own, with the names of published weights, although transformers 5 has one tensor for all
  * experts: checkpoints, exports and parameter groups then name what a user finds in a file, and Muon gets matrices. */
 #include "layer/linear.h"
+#include "unit/pass.h"
 #include "unit/unit.h"
 
 #include <stdio.h>
 
-/* Declares one matrix of an expert. The matrices of all experts that one operation uses together form a group. `with`
+/* Declares one matrix of an expert, whose dimension `dim` is the inner width. The matrices of all experts that one operation uses together form a group. `with`
  * is the first matrix of the group, or NULL if the declared matrix is the first. Returns the first matrix of the
  * group. */
 static cs_param *declare_matrix(cs_unit *unit, const char *name, int64_t e, const char *which, int64_t rows,
-                                int64_t columns, cs_init init, cs_param *with)
+                                int64_t columns, int dim, cs_init init, cs_param *with)
 {
     char full[160];
     snprintf(full, sizeof full, "%s.experts.%lld.%s.weight", name, (long long)e, which);
     cs_param *made = cs_unit_param(unit, full, rows, columns, init);
+    ce_cut_part inner = ce_cut_share(dim == 0 ? rows : columns, unit->model->tp);
+    ce_cut_param(made, dim, &inner, 1);
     cs_param_overwrites(made, with ? with : made);
     return with ? with : made;
 }
@@ -37,6 +44,7 @@ static void declare_shared(cs_experts *experts, cs_unit *unit, const char *name,
     cs_gated_declare(&experts->shared, unit, full, &shared);
     snprintf(full, sizeof full, "%s.shared_expert_gate", name);
     cs_linear_declare(&experts->shared_gate, unit, full, sizes->width, 1, sizes->init, CS_OUT_IN, CS_NO_BIAS);
+    ce_cut_rows(experts->shared_gate.weight, unit);
 }
 
 void cs_experts_declare(cs_experts *experts, cs_unit *unit, const char *name, const cs_experts_sizes *sizes)
@@ -44,7 +52,7 @@ void cs_experts_declare(cs_experts *experts, cs_unit *unit, const char *name, co
     char full[128];
     *experts = (cs_experts){ .count = sizes->count,
                              .chosen = sizes->chosen,
-                             .hidden = sizes->hidden,
+                             .hidden = ce_cut_share(sizes->hidden, unit->model->tp).count,
                              .function = sizes->function,
                              .normalized = sizes->normalized,
                              .rounded = sizes->rounded,
@@ -56,12 +64,12 @@ void cs_experts_declare(cs_experts *experts, cs_unit *unit, const char *name, co
     experts->router.weight->linear = NULL; /* in transformers, the router is no nn.Linear, so it gets no LoRA adapter */
     for (int64_t e = 0; e < sizes->count; e++) {
         experts->gate_up =
-            declare_matrix(unit, name, e, sizes->gate, sizes->hidden, sizes->width, sizes->init, experts->gate_up);
-        declare_matrix(unit, name, e, sizes->up, sizes->hidden, sizes->width, sizes->init, experts->gate_up);
+            declare_matrix(unit, name, e, sizes->gate, sizes->hidden, sizes->width, 0, sizes->init, experts->gate_up);
+        declare_matrix(unit, name, e, sizes->up, sizes->hidden, sizes->width, 0, sizes->init, experts->gate_up);
     }
     for (int64_t e = 0; e < sizes->count; e++)
         experts->down =
-            declare_matrix(unit, name, e, sizes->down, sizes->width, sizes->hidden, sizes->init, experts->down);
+            declare_matrix(unit, name, e, sizes->down, sizes->width, sizes->hidden, 1, sizes->init, experts->down);
     if (sizes->shared > 0)
         declare_shared(experts, unit, name, sizes);
 }
@@ -113,7 +121,8 @@ cs_tensor cs_experts_forward(const cs_experts *experts, cs_pass *pass, cs_tensor
 {
     cs_stream *stream = cs_pass_stream(pass);
     cs_dtype dtype = cs_pass_products(pass);
-    x = ce_linear_factor(pass, x);
+    cs_tensor own_rows = ce_linear_factor(pass, x);
+    x = ce_pass_gather_rows(pass, own_rows);
     int64_t rows = cs_rows(x), slots = rows * experts->chosen;
     cs_tensor logits = cs_linear_forward(&experts->router, pass, x);
     cs_routing routing = routing_of(experts, pass, rows);
@@ -129,10 +138,11 @@ cs_tensor cs_experts_forward(const cs_experts *experts, cs_pass *pass, cs_tensor
     cs_op_scale_rows(stream, g, g, factors, false);
     cs_op_experts(stream, own_y, g, ce_linear_factor(pass, down_of(experts, experts->down->value)), &routing);
     cs_op_add_slots(stream, y, own_y, &routing);
-    cs_tensor kept[] = { logits, routing.rows, routing.slots, routing.bounds, factors, h, x };
+    cs_tensor kept[] = { logits, routing.rows, routing.slots, routing.bounds, factors, h, own_rows };
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         cs_pass_keep(pass, kept[i]);
-    return experts->shared.gate_up.weight ? add_shared(experts, pass, y, x) : y;
+    y = ce_pass_sum_rows(pass, y);
+    return experts->shared.gate_up.weight ? add_shared(experts, pass, y, own_rows) : y;
 }
 
 /* ---- backward ---- */
@@ -146,7 +156,7 @@ typedef struct {
 static kept_tensors take_kept(cs_pass *pass)
 {
     kept_tensors kept;
-    kept.x = cs_pass_take(pass);
+    kept.x = ce_pass_gather_rows(pass, cs_pass_take(pass));
     kept.h = cs_pass_take(pass);
     kept.factors = cs_pass_take(pass);
     kept.routing.bounds = cs_pass_take(pass);
@@ -182,6 +192,7 @@ static cs_tensor down_backward(const cs_experts *experts, cs_pass *pass, const k
     cs_op_experts_grad_input(stream, dg, own_dy, ce_linear_factor(pass, down_of(experts, experts->down->value)),
                              &kept->routing);
     cs_op_scale_rows_grad(stream, dg, dfactors, dg, g, kept->factors, false);
+    ce_pass_sum(pass, dfactors);
     return dg;
 }
 
@@ -201,6 +212,7 @@ cs_tensor cs_experts_backward(const cs_experts *experts, cs_pass *pass, cs_tenso
     dy = ce_linear_factor(pass, dy);
     cs_tensor shared = experts->shared.gate_up.weight ? shared_backward(experts, pass, dy) : (cs_tensor){ 0 };
     kept_tensors kept = take_kept(pass);
+    dy = ce_pass_gather_rows(pass, dy);
     cs_tensor own_dy = cs_pass_make(pass, dy.dtype, cs_rows(kept.h), cs_columns(dy)), own = cs_pass_like(pass, own_dy);
     cs_tensor dfactors = cs_pass_make(pass, CS_F32, cs_rows(kept.h), 1), dh = cs_pass_like(pass, kept.h);
     cs_tensor dx = cs_pass_like(pass, dy);
@@ -212,7 +224,8 @@ cs_tensor cs_experts_backward(const cs_experts *experts, cs_pass *pass, cs_tenso
     cs_op_experts_grad_input(stream, own_dy, dh, ce_linear_factor(pass, gate_up_of(experts, experts->gate_up->value)),
                              &kept.routing);
     cs_op_add_slots(stream, dx, own_dy, &kept.routing);
-    cs_op_add(stream, dx, dx, router_backward(experts, pass, &kept, dfactors));
+    dx = ce_pass_sum_rows(pass, dx);
+    cs_op_add(stream, dx, dx, ce_pass_own_rows(pass, router_backward(experts, pass, &kept, dfactors)));
     if (shared.data)
         cs_op_add(stream, dx, dx, shared);
     return dx;

@@ -1,6 +1,6 @@
 /* gated.c - the gated feed-forward layer: gate and up projection in one matrix product, then SwiGLU or a gate with
  * another function, then the down projection. */
-#include "cspeed/layer.h"
+#include "layer/linear.h"
 
 #include <stdio.h>
 
@@ -18,6 +18,10 @@ void cs_gated_declare(cs_gated *gated, cs_unit *unit, const char *name, const cs
     }
     snprintf(full, sizeof full, "%s.down_proj", name);
     cs_linear_declare(&gated->down, unit, full, sizes->hidden, sizes->width, sizes->init, CS_OUT_IN, sizes->bias);
+    ce_cut_part gate = ce_cut_share(sizes->hidden, ce_cut_group_of(unit)), up = gate;
+    up.from += sizes->fused ? sizes->hidden : 0;
+    ce_linear_cut_outputs(&gated->gate_up, unit, (ce_cut_part[]){ gate, up }, 2);
+    ce_linear_cut_inputs(&gated->down, unit, gate);
 }
 
 cs_tensor cs_gated_forward(const cs_gated *gated, cs_pass *pass, cs_tensor x)

@@ -1,6 +1,9 @@
 /* linear.c - the linear layer: y = x W + b. */
 #include "layer/linear.h"
 #include "layer/lora.h"
+#include "base/must.h"
+#include "unit/pass.h"
+#include "unit/unit.h"
 
 #include <stdio.h>
 
@@ -43,6 +46,61 @@ void cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *name,
         linear->bias = i == 0 ? bias : linear->bias;
         cs_param_overwrites(bias, linear->bias);
     }
+}
+
+/* ---- tensor parallelism ---- */
+
+static int index_of(const cs_unit *unit, const cs_param *param)
+{
+    int at = 0;
+    while (&unit->entries[at]->param != param)
+        at++;
+    return at;
+}
+
+/* Cuts `names` consecutive parameters: each has its own part, or the only one has all parts. */
+static void cut_each(cs_unit *unit, const cs_param *first, int dim, int names, const ce_cut_part *parts, int count)
+{
+    int at = index_of(unit, first);
+    for (int i = 0; i < names; i++)
+        ce_cut_param(&unit->entries[at + i]->param, dim, parts + i, names > 1 ? 1 : count);
+}
+
+void ce_linear_cut_outputs(cs_linear *linear, cs_unit *unit, const ce_cut_part *parts, int count)
+{
+    int at = index_of(unit, linear->weight), names = 0;
+    if (unit->model->tp.size == 1)
+        return;
+    while (at + names < unit->entry_count && unit->entries[at + names]->param.linear == linear)
+        names++;
+    CE_ASSERT(names == 1 || names == count);
+    cut_each(unit, linear->weight, linear->layout == CS_OUT_IN ? 0 : 1, names, parts, count);
+    if (linear->bias)
+        cut_each(unit, linear->bias, 0, names, parts, count);
+    linear->cut = CS_CUT_OUTPUTS;
+    linear->first = parts[0].from;
+    linear->whole = linear->outputs;
+    linear->outputs = 0;
+    for (int i = 0; i < count; i++)
+        linear->outputs += parts[i].count;
+}
+
+void ce_linear_cut_inputs(cs_linear *linear, cs_unit *unit, ce_cut_part part)
+{
+    if (unit->model->tp.size == 1)
+        return;
+    int dim = linear->layout == CS_OUT_IN ? 1 : 0;
+    linear->cut = CS_CUT_INPUTS;
+    linear->first = part.from;
+    linear->whole = linear->weight->value.shape[dim];
+    ce_cut_param(linear->weight, dim, &part, 1);
+}
+
+/* The bias of a layer whose inputs are cut is added by one rank only, because the results of the ranks are added. */
+static cs_tensor added_bias(const cs_linear *linear, cs_pass *pass)
+{
+    bool other = linear->cut == CS_CUT_INPUTS && ce_pass_rank(pass) > 0;
+    return other ? (cs_tensor){ 0 } : ce_linear_bias(linear, pass);
 }
 
 /* Returns one tensor for all parts of the layer, which begins where the tensor of the first part begins. */
@@ -115,28 +173,42 @@ static cs_tensor make_dx(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
     return cs_pass_make(pass, cs_pass_products(pass), cs_rows(dy), inputs);
 }
 
+/* Returns all rows of the input x. A layer whose inputs are cut has them already, because the layer before it, whose
+ * outputs are cut, has computed all rows. */
+static cs_tensor whole_input(const cs_linear *linear, cs_pass *pass, cs_tensor x)
+{
+    return linear->cut == CS_CUT_OUTPUTS ? ce_pass_gather_rows(pass, x) : x;
+}
+
+/* Returns all rows of the gradient of the result, in the type of the operands of products. */
+static cs_tensor whole_gradient(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
+{
+    dy = ce_linear_factor(pass, dy);
+    return linear->cut == CS_CUT_INPUTS ? ce_pass_gather_rows(pass, dy) : dy;
+}
+
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
-    x = ce_linear_factor(pass, x);
-    cs_tensor y = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), linear->outputs);
-    cs_op_matmul(cs_pass_stream(pass), y, x, ce_linear_weight(linear, pass), ce_linear_bias(linear, pass),
+    cs_tensor all = whole_input(linear, pass, x = ce_linear_factor(pass, x));
+    cs_tensor y = cs_pass_make(pass, cs_pass_products(pass), cs_rows(all), linear->outputs);
+    cs_op_matmul(cs_pass_stream(pass), y, all, ce_linear_weight(linear, pass), added_bias(linear, pass),
                  linear->layout);
-    ce_lora_forward(linear, pass, y, x);
+    ce_lora_forward(linear, pass, y, all);
     keep_input(linear, pass, x);
-    return y;
+    return linear->cut == CS_CUT_INPUTS ? ce_pass_sum_rows(pass, y) : y;
 }
 
 cs_tensor cs_linear_forward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
-    x = ce_linear_factor(pass, x);
-    cs_tensor pre = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), linear->outputs);
+    cs_tensor all = whole_input(linear, pass, x = ce_linear_factor(pass, x));
+    cs_tensor pre = cs_pass_make(pass, cs_pass_products(pass), cs_rows(all), linear->outputs);
     cs_tensor weight = ce_linear_weight(linear, pass), bias = ce_linear_bias(linear, pass), y = cs_pass_like(pass, pre);
     if (linear->adapter) {
-        cs_op_matmul(cs_pass_stream(pass), pre, x, weight, bias, linear->layout);
-        ce_lora_forward(linear, pass, pre, x);
+        cs_op_matmul(cs_pass_stream(pass), pre, all, weight, bias, linear->layout);
+        ce_lora_forward(linear, pass, pre, all);
         cs_op_gelu(cs_pass_stream(pass), y, pre);
     } else {
-        cs_op_matmul_gelu(cs_pass_stream(pass), y, pre, x, weight, bias, linear->layout);
+        cs_op_matmul_gelu(cs_pass_stream(pass), y, pre, all, weight, bias, linear->layout);
     }
     keep_input(linear, pass, x);
     cs_pass_keep(pass, pre);
@@ -152,13 +224,14 @@ void ce_linear_grow(const cs_linear *linear, cs_pass *pass, cs_tensor x, cs_tens
 
 cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
-    cs_tensor x = take_input(linear, pass), dx = make_dx(linear, pass, dy);
-    dy = ce_linear_factor(pass, dy);
+    cs_tensor x = whole_input(linear, pass, take_input(linear, pass));
+    dy = whole_gradient(linear, pass, dy);
+    cs_tensor dx = make_dx(linear, pass, dy);
     ce_linear_grow(linear, pass, x, dy);
     dy = ce_lora_backward_scaled(linear, pass, dy);
     cs_op_matmul_grad_input(cs_pass_stream(pass), dx, dy, ce_linear_weight(linear, pass), linear->layout);
     ce_lora_backward(linear, pass, dx, dy, x);
-    return dx;
+    return linear->cut == CS_CUT_OUTPUTS ? ce_pass_sum_rows(pass, dx) : dx;
 }
 
 cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
@@ -168,8 +241,9 @@ cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_ten
         cs_op_gelu_grad(cs_pass_stream(pass), dx, dx, cs_pass_take(pass));
         return dx;
     }
-    cs_tensor x = take_input(linear, pass), pre = cs_pass_take(pass), dpre = make_dx(linear, pass, dy);
-    dy = ce_linear_factor(pass, dy);
+    cs_tensor x = take_input(linear, pass), pre = cs_pass_take(pass);
+    dy = whole_gradient(linear, pass, dy);
+    cs_tensor dpre = make_dx(linear, pass, dy);
     ce_linear_grow(linear, pass, x, dy);
     cs_op_matmul_grad_input_gelu(cs_pass_stream(pass), dpre, dy, ce_linear_weight(linear, pass), pre, linear->layout);
     return dpre;

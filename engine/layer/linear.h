@@ -3,6 +3,14 @@
 #define CE_LAYER_LINEAR_H
 
 #include "cspeed/layer.h"
+#include "unit/cut.h"
+
+/* Divide the outputs or the inputs of a declared layer over the ranks of the model's tensor-parallel group; if the group
+ * has one rank, they do nothing. A layer whose outputs are cut takes the whole input, and its backward returns the whole
+ * gradient of the input. A layer whose inputs are cut takes this rank's columns of the input, and returns the whole
+ * result. `parts` are this rank's outputs: parts of the whole layer, or of each part of cs_linear_declare_parts. */
+void ce_linear_cut_outputs(cs_linear *linear, cs_unit *unit, const ce_cut_part *parts, int count);
+void ce_linear_cut_inputs(cs_linear *linear, cs_unit *unit, ce_cut_part part);
 
 /* Each function returns its tensor (x, the weight or the bias) in the type of the operands of matrix products. The
  * result is the tensor itself, or a rounded copy that is valid until the unit's forward or backward returns. If the

@@ -2,11 +2,15 @@
 #include "layer/lora.h"
 #include "layer/linear.h"
 
-static cs_tensor dropped(const cs_adapter *adapter, cs_pass *pass, cs_tensor x, uint64_t place)
+static cs_tensor dropped(const cs_linear *linear, cs_pass *pass, cs_tensor x, uint64_t place)
 {
-    cs_dropout dropout = cs_residual_dropout(pass, adapter->rate, place);
+    cs_dropout dropout = cs_residual_dropout(pass, linear->adapter->rate, place);
     if (dropout.rate <= 0)
         return x;
+    if (linear->cut == CS_CUT_INPUTS) {
+        dropout.from = linear->first;
+        dropout.width = linear->whole;
+    }
     cs_tensor y = cs_pass_like(pass, x);
     cs_op_dropout(cs_pass_stream(pass), y, x, dropout);
     return y;
@@ -59,7 +63,7 @@ void ce_lora_forward(const cs_linear *linear, cs_pass *pass, cs_tensor y, cs_ten
         const ce_lora_part *part = &adapter->part[i];
         cs_tensor a = ce_linear_factor(pass, part->a->value);
         u[i] = cs_pass_make(pass, x.dtype, cs_rows(x), cs_rows(a));
-        cs_op_matmul(stream, u[i], dropped(adapter, pass, x, part->place), a, (cs_tensor){ 0 }, CS_OUT_IN);
+        cs_op_matmul(stream, u[i], dropped(linear, pass, x, part->place), a, (cs_tensor){ 0 }, CS_OUT_IN);
         cs_pass_keep(pass, u[i]);
     }
     for (int i = 0; adapter && i < adapter->count; i++) {
@@ -89,11 +93,11 @@ cs_tensor ce_lora_backward_scaled(const cs_linear *linear, cs_pass *pass, cs_ten
     return scaled;
 }
 
-static void add_dx(const cs_adapter *adapter, cs_pass *pass, cs_tensor dx, cs_tensor du, const ce_lora_part *part)
+static void add_dx(const cs_linear *linear, cs_pass *pass, cs_tensor dx, cs_tensor du, const ce_lora_part *part)
 {
     cs_tensor own_dx = cs_pass_like(pass, dx);
     cs_op_matmul_grad_input(cs_pass_stream(pass), own_dx, du, ce_linear_factor(pass, part->a->value), CS_OUT_IN);
-    own_dx = dropped(adapter, pass, own_dx, part->place);
+    own_dx = dropped(linear, pass, own_dx, part->place);
     cs_op_add_columns(cs_pass_stream(pass), dx, 0, own_dx, 1);
 }
 
@@ -109,8 +113,8 @@ void ce_lora_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dx, cs_t
         cs_op_matmul_grad_weight(stream, cs_param_gradient(part->b), (cs_tensor){ 0 }, u, own_dy, CS_OUT_IN);
         cs_op_matmul_grad_input(stream, du, own_dy, b, CS_OUT_IN);
         cs_op_matmul_grad_weight(stream, cs_param_gradient(part->a), (cs_tensor){ 0 },
-                                 dropped(adapter, pass, x, part->place), du, CS_OUT_IN);
+                                 dropped(linear, pass, x, part->place), du, CS_OUT_IN);
         if (dx.data)
-            add_dx(adapter, pass, dx, du, part);
+            add_dx(linear, pass, dx, du, part);
     }
 }

@@ -127,6 +127,22 @@ static int64_t outputs_of(const cs_param *weight)
     return weight->linear->layout == CS_IN_OUT ? cs_columns(weight->value) : cs_rows(weight->value);
 }
 
+/* Cuts A and B where the layer's weight is cut. If the outputs are cut, each rank has the whole A and computes some terms
+ * of its gradient. If the inputs are cut, this is so for B. A layer that is not cut computes this rank's rows. */
+static void cut(const cs_linear *linear, const cs_unit *unit, const ce_cut *weight, const ce_lora_part *part)
+{
+    if (linear->cut == CS_CUT_OUTPUTS) {
+        ce_cut_param(part->b, 0, weight->part, weight->count);
+        ce_cut_partial(part->a);
+    } else if (linear->cut == CS_CUT_INPUTS) {
+        ce_cut_param(part->a, 1, weight->part, weight->count);
+        ce_cut_partial(part->b);
+    } else {
+        ce_cut_rows(part->a, unit);
+        ce_cut_rows(part->b, unit);
+    }
+}
+
 /* Adds an adapter to the layer whose weight is parameter `at` of the unit. If the weight belongs to a part of a layer,
  * the part's columns in the layer's result follow the columns of the parts before it. */
 static void attach(ce_lora *lora, cs_unit *unit, int at, const ce_lora_sizes *sizes)
@@ -134,7 +150,9 @@ static void attach(ce_lora *lora, cs_unit *unit, int at, const ce_lora_sizes *si
     const ce_unit_entry *entry = unit->entries[at];
     cs_linear *linear = entry->param.linear;
     cs_adapter *adapter = adapter_of(lora, linear, sizes);
-    int64_t inputs = linear->layout == CS_IN_OUT ? cs_rows(entry->param.value) : cs_columns(entry->param.value);
+    const ce_cut *whole = &entry->cut;
+    int64_t inputs = whole->whole[linear->layout == CS_IN_OUT ? 0 : 1];
+    int64_t outputs = whole->whole[linear->layout == CS_IN_OUT ? 1 : 0];
     size_t prefix = strlen(unit->name) + (*unit->name != 0);
     char layer[200], place[220], word[64];
     snprintf(layer, sizeof layer, "%.*s", (int)(strlen(entry->full_name) - prefix - strlen(".weight")),
@@ -147,10 +165,10 @@ static void attach(ce_lora *lora, cs_unit *unit, int at, const ce_lora_sizes *si
             part->first += outputs_of(&unit->entries[i]->param);
     part->a = declare(unit, layer, "lora_A.weight", sizes->r, inputs,
                       (cs_init){ CS_UNIFORM, (float)(1 / sqrt((double)inputs)) });
-    part->b = declare(unit, layer, "lora_B.weight", outputs_of(&entry->param), sizes->r, (cs_init){ CS_ZEROS, 0 });
-    if (sizes->dora)
-        part->magnitude =
-            declare(unit, layer, "lora_magnitude_vector", outputs_of(&entry->param), 0, (cs_init){ CS_ONES, 0 });
+    part->b = declare(unit, layer, "lora_B.weight", outputs, sizes->r, (cs_init){ CS_ZEROS, 0 });
+    if (sizes->dora) /* the configuration refuses DoRA with tensor parallelism */
+        part->magnitude = declare(unit, layer, "lora_magnitude_vector", outputs, 0, (cs_init){ CS_ONES, 0 });
+    cut(linear, unit, whole, part);
     part->place = cs_residual_place(unit, place);
     lora->fan_in_fan_out |= linear->layout == CS_IN_OUT;
     if (json_is_array(sizes->targets))

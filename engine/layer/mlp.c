@@ -1,5 +1,5 @@
 /* mlp.c - the feed-forward layer of GPT-2: a linear layer, GELU or another function, and a second linear layer. */
-#include "cspeed/layer.h"
+#include "layer/linear.h"
 
 #include <stdio.h>
 
@@ -12,6 +12,9 @@ void cs_mlp_declare(cs_mlp *mlp, cs_unit *unit, const char *name, const cs_mlp_s
     snprintf(full, sizeof full, "%s.%s", name, sizes->down ? sizes->down : "c_proj");
     cs_linear_declare(&mlp->down, unit, full, sizes->hidden, sizes->width, sizes->down_init, sizes->layout, bias);
     mlp->function = sizes->function;
+    ce_cut_part inner = ce_cut_share(sizes->hidden, ce_cut_group_of(unit));
+    ce_linear_cut_outputs(&mlp->up, unit, &inner, 1);
+    ce_linear_cut_inputs(&mlp->down, unit, inner);
 }
 
 /* Returns true for the tanh form of GELU, which is computed together with the matrix products. */

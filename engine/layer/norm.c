@@ -14,6 +14,8 @@ void cs_norm_declare(cs_norm *norm, cs_unit *unit, const char *name, int64_t wid
     cs_param_overwrites(norm->weight, norm->weight);
     cs_param_overwrites(norm->bias, norm->bias);
     norm->epsilon = epsilon;
+    ce_cut_rows(norm->weight, unit);
+    ce_cut_rows(norm->bias, unit);
 }
 
 cs_tensor cs_norm_forward(const cs_norm *norm, cs_pass *pass, cs_tensor x)

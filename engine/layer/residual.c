@@ -1,5 +1,6 @@
 /* residual.c - the residual connection: y = a + dropout(b). */
-#include "cspeed/layer.h"
+#include "layer/residual.h"
+#include "base/range.h"
 #include "base/rng.h"
 #include "unit/pass.h"
 #include "unit/unit.h"
@@ -9,6 +10,20 @@ cs_dropout cs_residual_dropout(cs_pass *pass, float rate, uint64_t place)
     return (cs_dropout){
         .rate = ce_pass_drops(pass) ? rate : 0, .place = place, .keys = cs_pass_keys(pass), .batch = cs_pass_batch(pass)
     };
+}
+
+/* With sequence parallelism a rank has the rows of some samples, or some rows of one sample. */
+cs_dropout ce_residual_dropout_rows(cs_pass *pass, float rate, uint64_t place, int64_t columns)
+{
+    cs_dropout dropout = cs_residual_dropout(pass, rate, place);
+    if (!ce_pass_cuts_rows(pass) || dropout.rate <= 0)
+        return dropout;
+    int64_t first = ce_pass_rank(pass) * ce_pass_rows(pass), length = cs_pass_length(pass);
+    dropout.keys += first / length;
+    dropout.batch = ce_divide_up(ce_pass_rows(pass), length);
+    dropout.from = first % length * columns;
+    dropout.width = columns;
+    return dropout;
 }
 
 uint64_t cs_residual_place(cs_unit *unit, const char *name)
@@ -22,20 +37,35 @@ void cs_residual_declare(cs_residual *residual, cs_unit *unit, const char *name,
     residual->place = cs_residual_place(unit, name);
 }
 
+/* Returns the dropout of b. Only cs_op_dropout can drop some rows of a sample; then b becomes its result, and no dropout
+ * is left. */
+static cs_dropout drop_rows(const cs_residual *residual, cs_pass *pass, cs_tensor *b)
+{
+    cs_dropout dropout = ce_residual_dropout_rows(pass, residual->rate, residual->place, cs_columns(*b));
+    if (dropout.width == 0)
+        return dropout;
+    cs_tensor dropped = cs_pass_like(pass, *b);
+    cs_op_dropout(cs_pass_stream(pass), dropped, *b, dropout);
+    *b = dropped;
+    return (cs_dropout){ 0 };
+}
+
 void cs_residual_forward(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b)
 {
-    cs_op_add_dropout(cs_pass_stream(pass), y, a, b, cs_residual_dropout(pass, residual->rate, residual->place));
+    cs_dropout dropout = drop_rows(residual, pass, &b);
+    cs_op_add_dropout(cs_pass_stream(pass), y, a, b, dropout);
 }
 
 cs_addition cs_residual_addition(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b)
 {
-    return (cs_addition){ y, a, b, cs_residual_dropout(pass, residual->rate, residual->place) };
+    cs_dropout dropout = drop_rows(residual, pass, &b);
+    return (cs_addition){ y, a, b, dropout };
 }
 
 cs_tensor cs_residual_backward(const cs_residual *residual, cs_pass *pass, cs_tensor dy)
 {
-    cs_dropout dropout = cs_residual_dropout(pass, residual->rate, residual->place);
-    if (dropout.rate == 0)
+    cs_dropout dropout = ce_residual_dropout_rows(pass, residual->rate, residual->place, cs_columns(dy));
+    if (dropout.rate <= 0)
         return dy;
     cs_tensor db = cs_pass_like(pass, dy);
     cs_op_dropout(cs_pass_stream(pass), db, dy, dropout);

@@ -11,6 +11,7 @@ static void declare(cs_rms *rms, cs_unit *unit, const char *name, int64_t width,
     rms->weight = cs_unit_param(unit, full, width, 0, init);
     rms->weight->norm = true;
     cs_param_overwrites(rms->weight, rms->weight);
+    ce_cut_rows(rms->weight, unit);
 }
 
 void cs_rms_declare(cs_rms *rms, cs_unit *unit, const char *name, int64_t width, float epsilon)

@@ -21,6 +21,11 @@ int ce_mesh_lane(const ce_mesh *mesh)
     return mesh->own[CE_AXIS_REPLICATE] * mesh->size[CE_AXIS_SHARD] + mesh->own[CE_AXIS_SHARD];
 }
 
+bool ce_mesh_leads(const ce_mesh *mesh)
+{
+    return mesh->own[CE_AXIS_TP] == 0;
+}
+
 int ce_mesh_rank(const ce_mesh *mesh)
 {
     return ce_mesh_lane(mesh) * mesh->size[CE_AXIS_TP] + mesh->own[CE_AXIS_TP];

@@ -11,6 +11,8 @@
 #ifndef CE_MESH_MESH_H
 #define CE_MESH_MESH_H
 
+#include <stdbool.h>
+
 /* The axes, from the outside to the inside. CE_AXIS_REPLICATE: groups of hybrid sharding, each of which has the whole
  * training state. CE_AXIS_SHARD: ZeRO divides the state over these ranks. CE_AXIS_TP: tensor parallelism divides the
  * matrices of a layer over these ranks. */
@@ -26,7 +28,9 @@ typedef struct {
 ce_mesh ce_mesh_of(int rank, int world, int tp, int shard);
 int ce_mesh_lanes(const ce_mesh *mesh); /* Returns the number of lanes: the product of all axes except tp. */
 int ce_mesh_lane(const ce_mesh *mesh);  /* Returns the number of this rank's lane. */
-int ce_mesh_rank(const ce_mesh *mesh);  /* Returns this rank's number in the world. */
+/* Returns true for one rank of each lane: the rank that adds the losses and counts of the lane to sums over all ranks. */
+bool ce_mesh_leads(const ce_mesh *mesh);
+int ce_mesh_rank(const ce_mesh *mesh); /* Returns this rank's number in the world. */
 /* Returns the first rank of this rank's group along `axis`: the ranks that differ from this rank in `axis` only. The
  * ranks of the group are at a distance of ce_mesh_stride from each other. */
 int ce_mesh_first(const ce_mesh *mesh, ce_axis axis);

@@ -55,13 +55,9 @@ static void head_declare(cs_unit *unit, const void *sizes)
     else
         cs_norm_declare(&h->norm, unit, s->norm, s->width, s->epsilon);
     if (s->owner)
-        h->head = (cs_linear){ .weight = cs_unit_share(unit, s->owner, s->table),
-                               .layout = CS_OUT_IN,
-                               .outputs = s->vocabulary };
+        cs_head_share(&h->head, unit, s->owner, s->table);
     else
-        cs_linear_declare(&h->head, unit, s->head ? s->head : "lm_head", s->width, s->vocabulary, s->init, CS_OUT_IN,
-                          CS_NO_BIAS);
-    h->head.weight->padded = true;
+        cs_head_declare(&h->head, unit, s->head ? s->head : "lm_head", s->width, s->vocabulary, s->init);
 }
 
 /* Returns the head's table including the zero rows with which it is padded on the device. */
@@ -82,15 +78,10 @@ static cs_tensor normed(const head *h, cs_pass *pass, cs_tensor x)
     return y;
 }
 
-/* Computes the logits of the vocabulary. The rows that pad the head's table on the device have no column in the
- * result. */
 static cs_tensor head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
 {
     const head *h = cs_unit_self(unit, sizeof *h);
-    cs_tensor logits = cs_linear_forward(&h->head, pass, normed(h, pass, x));
-    if (h->cap > 0)
-        cs_op_softcap(cs_pass_stream(pass), logits, logits, h->cap);
-    return logits;
+    return cs_head_predict(&h->head, pass, normed(h, pass, x), h->cap);
 }
 
 static void head_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)

@@ -11,7 +11,14 @@ typedef struct {
     json_t *config;       /* description of the model, an object with the keys of config.json */
     ce_json *doc;         /* document to which faults are added */
     const char *path;     /* path of `config` in `doc`, at which faults are reported; "" if `config` is the document */
+    ce_cut_group tp;      /* the tensor-parallel group */
 } ce_family_input;
+
+/* Called by a family's build function when it has read all settings: returns CS_BAD_CONFIG if faults were added to
+ * input->doc, or if the model is too narrow for the tensor-parallel group; otherwise makes a model without units.
+ * `heads` is the number of query heads, `inner` the inner width of the feed-forward. */
+cs_status ce_family_open(cs_model **model, const ce_family_input *input, int64_t width, int64_t heads, int64_t inner,
+                         int64_t vocabulary);
 
 typedef struct {
     const char *type;         /* model_type in config.json */

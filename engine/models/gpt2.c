@@ -134,7 +134,7 @@ static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_
                       (long long)s->heads);
         return ce_json_verdict(input->doc);
     }
-    CE_TRY(cs_model_new(model, s->width));
+    CE_TRY(ce_family_open(model, input, s->width, s->heads, s->inner ? s->inner : 4 * s->width, s->vocabulary));
     cs_init init = { CS_NORMAL, (float)s->init_std };
     ce_ends_first first = { "wte",
                             "wpe",

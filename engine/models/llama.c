@@ -384,6 +384,15 @@ static void add_blocks(cs_model *model, block_sizes *sizes, const cs_rope_sizes 
     }
 }
 
+/* Returns the smallest inner width of the feed-forwards and experts of all layers. */
+static int64_t narrowest(const ce_llama_sizes *s)
+{
+    int64_t expert = s->experts > 0 && s->expert_inner > 0 ? s->expert_inner : s->inner;
+    int64_t shared = s->experts > 0 && s->shared_inner > 0 ? s->shared_inner : expert;
+    int64_t narrow = expert < shared ? expert : shared;
+    return narrow < s->inner ? narrow : s->inner;
+}
+
 cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_family_input *input,
                          const ce_llama_traits *traits)
 {
@@ -397,8 +406,13 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
     if (traits->moe)
         ce_moe_check(&s, input);
     ce_ends_check_pad(s.padding, input);
-    CE_TRY(ce_json_verdict(input->doc));
-    CE_TRY(cs_model_new(model, s.width));
+    if (traits->whole && input->tp.size > 1)
+        ce_json_fault(
+            input->doc, input->path,
+            "not supported: model_type \"olmo2\" with cspeed.mesh.tp %d, because its norms of q and k are over "
+            "the columns of all ranks",
+            input->tp.size);
+    CE_TRY(ce_family_open(model, input, s.width, s.heads, narrowest(&s), s.vocabulary));
     cs_init init = { CS_NORMAL, (float)s.init_std };
     float factor = traits->plus_one ? (float)sqrt((double)s.width) : factor_of(s.embedding);
     ce_ends_first first = { .tokens = "embed_tokens",

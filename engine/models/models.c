@@ -3,6 +3,7 @@
 #include "models/models.h"
 #include "base/must.h"
 #include "models/family.h"
+#include "unit/unit.h"
 #include "models/other_keys.h"
 
 #include <stdio.h>
@@ -45,6 +46,26 @@ static const ce_family *find(const char *type)
     return NULL;
 }
 
+static void check_width(const ce_family_input *input, const char *what, int64_t count)
+{
+    if (count < input->tp.size)
+        ce_json_fault(input->doc, input->path,
+                      "cspeed.mesh.tp %d is too large for this model: each rank needs at least one of its %lld %s",
+                      input->tp.size, (long long)count, what);
+}
+
+cs_status ce_family_open(cs_model **model, const ce_family_input *input, int64_t width, int64_t heads, int64_t inner,
+                         int64_t vocabulary)
+{
+    check_width(input, "attention heads", heads);
+    check_width(input, "columns of the feed-forward", inner);
+    check_width(input, "tokens of the vocabulary", vocabulary);
+    CE_TRY(ce_json_verdict(input->doc));
+    CE_TRY(cs_model_new(model, width));
+    ce_model_divide(*model, input->tp);
+    return CS_OK;
+}
+
 cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, json_t *config, const char *path)
 {
     *model = NULL;
@@ -64,9 +85,11 @@ cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, 
     CE_FREED void *settings = ce_must_alloc(family->settings_bytes);
     ce_keys_fill(doc, config, path, settings, keys, key_count);
     cs_status status = ce_json_verdict(doc);
+    ce_cut_group tp = facts->tp.size ? facts->tp : (ce_cut_group){ .size = 1 };
     if (status == CS_OK)
-        status = family->build(model, facts, &(ce_family_input){ settings, config, doc, path });
+        status = family->build(model, facts, &(ce_family_input){ settings, config, doc, path, tp });
     facts->architecture = family->architecture;
+    facts->tp = tp;
     return status;
 }
 

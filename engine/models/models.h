@@ -3,6 +3,7 @@
 #define CE_MODELS_MODELS_H
 
 #include "json/keys.h"
+#include "unit/cut.h"
 
 /* Properties of a model that the engine needs and that its units do not contain. */
 typedef struct {
@@ -13,6 +14,9 @@ typedef struct {
     const char *alias_of;
     const char *architecture; /* name of the class in Hugging Face's transformers, such as "LlamaForCausalLM" */
     int64_t context;          /* length of the longest text that is generated; 0 means `positions` */
+    /* Set by the caller before the model is opened: the tensor-parallel group over which the model's layers are cut. A
+     * size of 0 means that there is no such group. */
+    ce_cut_group tp;
 } ce_model_facts;
 
 /* Builds the model that an object of Hugging Face's config.json describes. `path` is the path of the object in doc, for

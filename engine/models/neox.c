@@ -319,8 +319,7 @@ static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_
                                        .original = s->original },
                    input->doc, input->path);
     ce_ends_check_pad(s->padding, input);
-    CE_TRY(ce_json_verdict(input->doc));
-    CE_TRY(cs_model_new(model, s->width));
+    CE_TRY(ce_family_open(model, input, s->width, s->heads, s->inner, s->vocabulary));
     cs_init init = { CS_NORMAL, (float)s->init_std };
     char tokens[64];
     const char *table = names->tokens + strlen(names->body) + 1;

@@ -68,6 +68,9 @@ void ce_experts_close(cs_engine *engine);
 size_t ce_experts_sent(const cs_engine *engine); /* bytes that a rank sends for the counts of a step */
 extern const ce_observer ce_experts_observer;
 
+/* copies.c: compares the copies of parameters on the ranks of a tensor-parallel group, every check_interval steps */
+extern const ce_observer ce_copies_observer;
+
 /* finite.c: steps whose loss or gradients are not finite. Updates metrics.not_finite from each verdict: adds 1 if the
  * loss or the gradient norm is not finite; otherwise sets metrics.not_finite to 0. The verdict is ignored if no row has a
  * target, or if only the gradients overflowed and a dynamic loss scale skips the step. Also counts the steps that move

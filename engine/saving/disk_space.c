@@ -17,7 +17,7 @@ static int64_t bytes_of(const cs_engine *engine)
             const ce_unit_entry *entry = unit->entries[at];
             int64_t slots = entry->param.frozen ? 0 : zero->groups->group[entry->group].optimizer.slots;
             cs_dtype dtype = entry->param.frozen ? zero->precision.values : zero->precision.masters;
-            bytes += entry->count *
+            bytes += ce_cut_count(&entry->cut) *
                      ((int64_t)cs_dtype_bytes(dtype) + slots * (int64_t)cs_dtype_bytes(zero->precision.slots));
         }
     }

@@ -20,6 +20,34 @@ static cs_tensor nowhere(cs_dtype dtype, int64_t rows, int64_t columns)
     return cs_matrix(NOWHERE, dtype, rows, columns);
 }
 
+/* ---- the exchanges of layers: counted instead of done ---- */
+
+typedef struct {
+    size_t ranks, sent; /* `sent`: bytes that this rank would send */
+} exchange_count;
+
+static void count_sum(void *argument, void *data, int64_t count, cs_dtype dtype)
+{
+    exchange_count *counted = argument;
+    (void)data;
+    counted->sent += 2 * (counted->ranks - 1) * (size_t)count * cs_dtype_bytes(dtype) / counted->ranks;
+}
+
+static void count_gather(void *argument, void *out, const void *in, int64_t count, cs_dtype dtype)
+{
+    exchange_count *counted = argument;
+    (void)out;
+    (void)in;
+    counted->sent += (counted->ranks - 1) * (size_t)count * cs_dtype_bytes(dtype);
+}
+
+static void count_scatter(void *argument, void *out, const void *in, int64_t count, cs_dtype dtype)
+{
+    count_gather(argument, out, in, count, dtype);
+}
+
+/* ---- the passes ---- */
+
 static void train(cs_engine *engine, cs_tensor inputs, cs_tensor targets)
 {
     ce_forward_input input = { .mode = CE_PASS_TRAINING, .inputs = inputs, .targets = targets };
@@ -46,7 +74,18 @@ static void walk_curriculum(cs_engine *engine)
     }
 }
 
-static void walk(cs_engine *engine)
+static void plan_messages(cs_engine *engine, const exchange_count *counted)
+{
+    const cs_model *model = engine->model;
+    int64_t micros = engine->settings->accumulation;
+    engine->memory.sent_tp =
+        counted->sent * (size_t)micros + ce_plan_sent_to_copies(engine->shards, model->count, micros);
+    engine->memory.sent = ce_step_judge_sent(engine) + ce_experts_sent(engine) + engine->memory.sent_tp +
+                          ce_plan_sent(&engine->zero, engine->shards, model->count, micros);
+    engine->memory.sent_to_groups = ce_plan_sent_to_groups(&engine->zero, engine->shards, model->count);
+}
+
+static void walk(cs_engine *engine, const exchange_count *counted)
 {
     const cs_model *model = engine->model;
     int64_t batch = engine->sequences;
@@ -54,16 +93,15 @@ static void walk(cs_engine *engine)
     cs_tensor targets = model->inputs ? nowhere(model->target_dtype, batch, model->targets) : inputs;
     if (!engine->config->reads)
         train(engine, inputs, targets);
-    engine->memory.sent = ce_step_judge_sent(engine) + ce_experts_sent(engine) +
-                          ce_plan_sent(&engine->zero, engine->shards, model->count, engine->settings->accumulation);
-    engine->memory.sent_to_groups = ce_plan_sent_to_groups(&engine->zero, engine->shards, model->count);
+    plan_messages(engine, counted);
     evaluate(engine, &(ce_forward_input){ .mode = CE_PASS_EVALUATION, .inputs = inputs, .targets = targets });
 }
 
 static cs_status open_pass(cs_engine *engine)
 {
     ce_precision types = engine->zero.precision;
-    ce_pass_shape shape = { engine->device, types.values, types.products, NULL, 0, engine->chunk_bytes };
+    ce_pass_shape shape = { engine->device,      types.values,     types.products,        NULL, 0,
+                            engine->chunk_bytes, engine->exchange, engine->model->tp.rows };
     ce_pass_close(engine->pass);
     engine->pass = NULL;
     return ce_pass_open(&engine->pass, &shape);
@@ -118,6 +156,10 @@ static void list_products(cs_engine *engine)
 
 static cs_status measure(cs_engine *engine)
 {
+    exchange_count counted = { .ranks = (size_t)engine->mesh.size[CE_AXIS_TP] };
+    engine->exchange = (ce_exchange){
+        count_sum, count_gather, count_scatter, &counted, engine->mesh.size[CE_AXIS_TP], engine->mesh.own[CE_AXIS_TP]
+    };
     CE_TRY(ce_device_open(&engine->device, &(ce_device_settings){ .kind = "dry", .threads = 1 }));
     engine->zero.device = engine->device;
     engine->zero.comm = ce_comm_open_dry(&engine->world);
@@ -126,7 +168,7 @@ static cs_status measure(cs_engine *engine)
     CE_TRY(open_pass(engine));
     for (int i = 0; i < engine->model->total; i++)
         engine->shards[i] = ce_shard_open(&engine->zero, engine->model->units[i], engine->values, engine->grads);
-    walk(engine);
+    walk(engine, &counted);
     list_products(engine);
     walk_curriculum(engine);
     size_t scratch = ce_update_scratch(engine->zero.groups, engine->model);
@@ -153,8 +195,10 @@ void ce_dry_run_persistent(const cs_engine *engine, cs_memory *memory)
 cs_status ce_dry_run(cs_engine *engine)
 {
     cs_device *device = engine->device;
-    cs_comm *comm = engine->zero.comm;
+    cs_comm *comm = engine->zero.comm, *tp = engine->zero.tp;
+    ce_exchange exchange = engine->exchange;
     engine->device = NULL;
+    engine->zero.tp = NULL;
     engine->zero.comm = NULL;
     cs_status status = measure(engine);
     for (int i = 0; i < engine->model->total; i++) {
@@ -170,6 +214,8 @@ cs_status ce_dry_run(cs_engine *engine)
     engine->device = device;
     engine->zero.device = device;
     engine->zero.comm = comm;
+    engine->zero.tp = tp;
+    engine->exchange = exchange;
     ce_dry_run_persistent(engine, &engine->memory);
     engine->memory.value_rows = ce_pool_bytes(engine->values);
     engine->memory.gradient_rows = ce_pool_bytes(engine->grads) + ce_plan_wire(&engine->zero, engine->model);

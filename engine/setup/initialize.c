@@ -52,10 +52,35 @@ static cs_status fit_windows(cs_engine *engine)
     return CS_OK;
 }
 
+/* Sequence parallelism: each rank has the rows of whole sequences, or a part of one sequence. */
+static cs_status check_rows(const cs_engine *engine)
+{
+    int64_t tp = engine->settings->tp, sequences = engine->sequences, parts = tp / sequences;
+    bool whole = sequences % tp == 0, one = tp % sequences == 0 && parts > 0 && engine->length % parts == 0;
+    if (!engine->settings->cuts_rows || whole || one)
+        return CS_OK;
+    return ce_fail(CS_BAD_CONFIG,
+                   "cspeed.mesh.sequence: %lld ranks cannot divide the %lld sequences of %lld tokens of a micro-batch "
+                   "evenly; use a micro-batch that is a multiple of %lld, or one that divides %lld with a seq_len that "
+                   "is a multiple of %lld",
+                   (long long)tp, (long long)sequences, (long long)engine->length, (long long)tp, (long long)tp,
+                   (long long)tp);
+}
+
 static cs_status open_model(cs_engine *engine, cs_model *model)
 {
+    const ce_settings *settings = engine->settings;
+    engine->mesh = ce_mesh_of(engine->world.rank, engine->world.size, settings->tp, settings->shard_size);
+    engine->facts.tp =
+        (ce_cut_group){ engine->mesh.size[CE_AXIS_TP], engine->mesh.own[CE_AXIS_TP], settings->cuts_rows };
     engine->model = model;
-    if (!model)
+    if (model && settings->cuts_rows)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: cspeed.mesh.sequence with a model of the program's own, because its "
+                       "layers do not say where the rows of their tensors may be divided");
+    if (model)
+        ce_model_copy(model, engine->facts.tp);
+    else
         CE_TRY(open_named_model(engine));
     if (engine->model->count == 0)
         return ce_fail(CS_BAD_CONFIG, "the model has no unit");
@@ -64,6 +89,7 @@ static cs_status open_model(cs_engine *engine, cs_model *model)
         CE_TRY(fit_windows(engine));
     engine->length = engine->model->inputs ? 1 : engine->settings->seq_len;
     engine->sequences = engine->settings->micro_batch * (ce_preference_is_on(engine) ? CE_ANSWERS : 1);
+    CE_TRY(check_rows(engine));
     if (ce_preference_is_on(engine) && engine->model->inputs)
         return ce_fail(
             CS_BAD_CONFIG,
@@ -86,26 +112,12 @@ static void say_padding(const cs_memory *memory)
 static bool has_common(const cs_engine *engine)
 {
     cs_world group = engine->world;
-    int first = engine->world.rank - engine->world.rank % engine->settings->shard_size;
+    int first = ce_mesh_first(&engine->mesh, CE_AXIS_SHARD), stride = ce_mesh_stride(&engine->mesh, CE_AXIS_SHARD);
     int host = engine->world.rank - engine->world.local_rank;
-    group.size = engine->settings->shard_size;
-    if (first >= host && first + group.size <= host + engine->world.local_size)
+    group.size = engine->mesh.size[CE_AXIS_SHARD];
+    if (first >= host && first + (group.size - 1) * stride < host + engine->world.local_size)
         group.local_size = group.size;
     return ce_comm_has_common(&group, engine->settings->transport);
-}
-
-/* Hybrid sharding: opens the comm of this rank's group, and the comm of the ranks that have the same shard in other
- * groups. */
-static cs_status open_groups(cs_engine *engine)
-{
-    int rank = engine->world.rank, size = engine->settings->shard_size;
-    if (size == engine->world.size)
-        return CS_OK;
-    ce_log(CE_LOG_INFO,
-           "hybrid sharding: %d groups of %d rank%s; each group has all parameters, gradients and optimizer state",
-           engine->world.size / size, size, ce_plural(size));
-    CE_TRY(cs_comm_split(&engine->group, engine->comm, rank / size, rank));
-    return cs_comm_split(&engine->across, engine->comm, rank % size, rank);
 }
 
 /* Offload from a GPU needs state that is sharded over all ranks: collectives then do not work on state in host memory.
@@ -122,7 +134,7 @@ static cs_status check_offload(const cs_engine *engine)
                        "not supported: zero_optimization.offload_param on a GPU with stage %d, which "
                        "shards no parameters; choose stage 3",
                        (int)engine->settings->stage);
-    if ((zero->offload_optimizer || zero->offload_params) && engine->settings->shard_size != engine->world.size)
+    if ((zero->offload_optimizer || zero->offload_params) && engine->mesh.size[CE_AXIS_REPLICATE] > 1)
         return ce_fail(CS_UNSUPPORTED, "not supported: zero_optimization.offload_optimizer and offload_param on a GPU "
                                        "with hybrid sharding (zero_optimization.mics_shard_size)");
     return CS_OK;
@@ -142,6 +154,8 @@ static cs_status measure(cs_engine *engine)
         .groups = &settings->groups,
         .comm = engine->group ? engine->group : engine->comm,
         .across = engine->across,
+        .tp = engine->tp,
+        .copies = engine->copies,
         .device = engine->device,
         .common = !gpu && has_common(engine),
         .offload_optimizer = gpu && settings->offload_optimizer == CE_OFFLOAD_CPU,
@@ -153,7 +167,7 @@ static cs_status measure(cs_engine *engine)
                "cspeed.prefetch %lld has no effect: the CPU ranks of one host compute with each other's "
                "parameters in place",
                (long long)settings->prefetch);
-    ce_stage_place(&engine->zero, engine->world.rank, engine->world.size, settings->shard_size);
+    ce_stage_place(&engine->zero, &engine->mesh);
     for (int i = 0; i < settings->groups.count; i++)
         if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)
             engine->zero.optimizer.slots = settings->groups.group[i].optimizer.slots;
@@ -161,6 +175,17 @@ static cs_status measure(cs_engine *engine)
     engine->values = ce_pool_open(cs_dtype_bytes(settings->precision.values));
     engine->grads = ce_pool_open(sizeof(float));
     return ce_dry_run(engine);
+}
+
+/* With tensor parallelism the pass is in memory of the group's comm, where CPU ranks of one host exchange tensors in
+ * place. All ranks of the group allocate as many bytes as the rank that needs most. */
+static void *alloc_block(cs_engine *engine)
+{
+    int64_t bytes = (int64_t)engine->memory.activations;
+    if (!engine->tp)
+        return ce_device_alloc(engine->device, (size_t)bytes);
+    cs_comm_all_reduce(engine->tp, &bytes, 1, CS_I64, CS_MAX);
+    return cs_comm_alloc(engine->tp, (size_t)bytes);
 }
 
 static cs_status open_shards(cs_engine *engine)
@@ -176,7 +201,7 @@ static cs_status open_shards(cs_engine *engine)
     size_t wire = ce_plan_wire(&engine->zero, engine->model);
     engine->zero.wire = wire ? cs_comm_alloc(engine->zero.comm, wire) : NULL;
     engine->zero.buckets = engine->buckets = ce_bucket_open(&engine->zero, engine->model);
-    engine->block = ce_device_alloc(engine->device, engine->memory.activations);
+    engine->block = alloc_block(engine);
     ce_step_judge_open(engine, engine->block);
     size_t table = ce_step_judge_bytes(), load = table + ce_ranges_bytes(engine->model);
     size_t rest = load + ce_experts_bytes(engine);
@@ -186,7 +211,9 @@ static cs_status open_shards(cs_engine *engine)
                             settings->precision.products,
                             (char *)engine->block + rest,
                             engine->memory.activations - rest,
-                            engine->chunk_bytes };
+                            engine->chunk_bytes,
+                            engine->exchange,
+                            engine->model->tp.rows };
     CE_TRY(ce_pass_open(&engine->pass, &shape));
     for (int i = 0; i < engine->model->total; i++) {
         engine->shards[i] = ce_shard_open(&engine->zero, engine->model->units[i], engine->values, engine->grads);
@@ -239,10 +266,9 @@ static cs_status open_lists(cs_engine *engine)
     return ce_curriculum_open(engine);
 }
 
-static const ce_observer *const observers[] = { &ce_report_observer,     &ce_finite_observer,
-                                                &ce_async_save_observer, &ce_curriculum_observer,
-                                                &ce_experts_observer,    &ce_predict_observer,
-                                                &ce_graphs_observer,     NULL };
+static const ce_observer *const observers[] = { &ce_report_observer,     &ce_finite_observer,  &ce_async_save_observer,
+                                                &ce_curriculum_observer, &ce_experts_observer, &ce_predict_observer,
+                                                &ce_graphs_observer,     &ce_copies_observer,  NULL };
 
 static cs_status build(cs_engine *engine, cs_model *model)
 {
@@ -253,14 +279,14 @@ static cs_status build(cs_engine *engine, cs_model *model)
         ce_log(CE_LOG_INFO, "note: %s", ce_json_note_text(engine->config->doc, i));
     ce_scaler_open(&engine->scaler, &engine->settings->scaler, engine->settings->precision.scaled);
     say_precision(engine->settings);
-    CE_TRY(open_model(engine, model));
     engine->world = engine->config->world;
+    CE_TRY(open_model(engine, model));
     CE_TRY(ce_connect(engine->config, &engine->device, &engine->comm));
     CE_TRY(ce_agreement_check(engine));
     CE_TRY(ce_cpu_isa_agree(engine));
     CE_TRY(lay_out(engine, ce_device_kind(engine->device)));
     CE_TRY(open_lists(engine));
-    CE_TRY(open_groups(engine));
+    CE_TRY(ce_mesh_groups_open(engine));
     CE_TRY(open_shards(engine));
     engine->metrics.loss = (double)NAN;
     engine->metrics.loss_scale = engine->scaler.scale;
@@ -314,14 +340,13 @@ void cs_destroy(cs_engine *engine)
     ce_predict_close(engine);
     ce_pass_close(engine->pass);
     ce_step_judge_close(engine);
-    if (engine->block)
+    if (engine->block && !engine->tp)
         ce_device_free(engine->device, engine->block);
     ce_upload_close(engine->upload);
     ce_transfer_close(engine->transfer);
     ce_pool_close(engine->values);
     ce_pool_close(engine->grads);
-    cs_comm_close(engine->across);
-    cs_comm_close(engine->group);
+    ce_mesh_groups_close(engine);
     cs_model_free(engine->model);
     ce_lora_close(&engine->lora);
     json_decref(engine->model_json);
@@ -336,73 +361,10 @@ void cs_destroy(cs_engine *engine)
     free(engine);
 }
 
-/* Measures memory by a dry run only: no device or transport is opened. If `memory` is NULL, only the model is
- * opened. */
-static cs_status estimate(cs_engine *engine, cs_memory *memory)
+cs_status ce_initialize_dry(cs_engine *engine)
 {
-    CE_TRY(cs_config_finish(engine->config));
-    engine->settings = &engine->config->settings;
-    engine->world = engine->config->world;
-    ce_log_open(CE_LOG_WARNING, engine->world.rank);
     CE_TRY(open_model(engine, NULL));
     CE_TRY(lay_out(engine, ce_connect_kind(engine->settings->device)));
     CE_TRY(open_lists(engine));
-    CE_TRY(measure(engine));
-    for (int i = 0; memory && i < engine->world.size; i++) {
-        ce_stage_place(&engine->zero, i, engine->world.size, engine->settings->shard_size);
-        memory[i] = engine->memory;
-        ce_dry_run_persistent(engine, &memory[i]);
-    }
-    return CS_OK;
-}
-
-cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters)
-{
-    cs_engine *engine = calloc(1, sizeof *engine);
-    if (!engine) {
-        cs_config_close(config);
-        return ce_fail(CS_NO_MEMORY, "out of memory for an engine");
-    }
-    engine->config = config;
-    cs_status status = estimate(engine, memory);
-    *parameters = status == CS_OK ? engine->model->parameters : 0;
-    cs_destroy(engine);
-    return status;
-}
-
-static cs_status list_units(const cs_engine *engine, cs_unit_size **units, int64_t *count)
-{
-    const ce_zero *zero = &engine->zero;
-    size_t width = cs_dtype_bytes(zero->precision.values);
-    *count = engine->model->count;
-    *units = calloc((size_t)*count, sizeof **units);
-    if (!*units)
-        return ce_fail(CS_NO_MEMORY, "out of memory for a list of units");
-    for (int64_t i = 0; i < *count; i++) {
-        const cs_unit *unit = engine->model->units[i];
-        cs_unit_size *size = &(*units)[i];
-        int64_t padded = ce_stage_padded(zero, unit->length);
-        snprintf(size->name, sizeof size->name, "%s", ce_walk_name(unit));
-        for (int at = 0; at < unit->entry_count; at++)
-            size->elements += unit->entries[at]->count;
-        size->values = (size_t)padded * width;
-        size->part = (size_t)ce_stage_share(zero, zero->stage.params, padded) * width;
-    }
-    return CS_OK;
-}
-
-cs_status cs_estimate_units(cs_config *config, cs_unit_size **units, int64_t *count)
-{
-    cs_engine *engine = calloc(1, sizeof *engine);
-    *units = NULL;
-    if (!engine) {
-        cs_config_close(config);
-        return ce_fail(CS_NO_MEMORY, "out of memory for an engine");
-    }
-    engine->config = config;
-    cs_status status = estimate(engine, NULL);
-    if (status == CS_OK)
-        status = list_units(engine, units, count);
-    cs_destroy(engine);
-    return status;
+    return measure(engine);
 }

@@ -12,6 +12,11 @@ cs_status ce_connect_device(cs_device **device, const cs_config *config); /* ope
 const char *ce_connect_kind(int device); /* the name of a CE_CHOOSE_* device: "auto", "cpu", "cuda" */
 /* Returns whether this rank computes on a GPU or, if no device is open yet, whether it would. */
 bool ce_connect_is_gpu(const cs_engine *engine);
+/* mesh_groups.c: opens the comms of this rank's groups in the mesh. Collective. */
+cs_status ce_mesh_groups_open(cs_engine *engine);
+void ce_mesh_groups_close(cs_engine *engine);
+/* initialize.c: opens the model and measures the memory of the run by a dry run; opens no device and no transport */
+cs_status ce_initialize_dry(cs_engine *engine);
 /* dry_run.c: runs forward and backward on a device that computes nothing, and sets engine->memory to the result */
 cs_status ce_dry_run(cs_engine *engine);
 /* Sets those members of `memory` that count the state which this rank keeps between steps, such as values, masters and

@@ -13,6 +13,9 @@
 /* The number of this rank in its tensor-parallel group, and the number of ranks of the group. */
 typedef struct {
     int size, rank;
+    /* sequence parallelism: the ranks also divide the rows of the tensors between layers (ce_pass_cuts_rows), so that each
+     * rank computes only some terms of the gradients of the parameters there, such as norms */
+    bool rows;
 } ce_cut_group;
 
 /* Some consecutive indices of the cut dimension. `copies` ranks of the group hold the same part; this rank holds copy
@@ -54,10 +57,13 @@ typedef struct {
 ce_cut_heads ce_cut_heads_of(int64_t queries, int64_t keys, ce_cut_group group);
 
 /* Sets the parts of a parameter that cs_unit_param has declared, and gives it its local shape. `dim` is 0 for rows and 1
- * for columns; a vector has rows only. */
+ * for columns; a vector has rows only. The gradients of parts that have copies are partial. */
 void ce_cut_param(cs_param *param, int dim, const ce_cut_part *parts, int count);
 /* Marks a parameter that every rank holds: each rank computes only some terms of its gradient (ce_cut.partial). */
 void ce_cut_partial(cs_param *param);
+
+/* Marks a parameter that is used between layers: its gradient is partial if the group divides rows. */
+void ce_cut_rows(cs_param *param, const cs_unit *unit);
 
 /* Returns the group of the model that the unit belongs to: { 1, 0 } without tensor parallelism. */
 ce_cut_group ce_cut_group_of(const cs_unit *unit);

@@ -12,8 +12,10 @@ typedef struct {
     void (*sum)(void *argument, void *data, int64_t count, cs_dtype dtype);
     /* out[size * count] becomes in[count] of all ranks, in the order of the ranks. */
     void (*gather)(void *argument, void *out, const void *in, int64_t count, cs_dtype dtype);
+    /* out[count] becomes the sum over the ranks of part number `rank` of in[size * count]. */
+    void (*scatter)(void *argument, void *out, const void *in, int64_t count, cs_dtype dtype);
     void *argument;
-    int size, rank; /* number of ranks of the group, and this rank's number in it */
+    int size, rank; /* number of ranks of the group, 0 without tensor parallelism; this rank's number in the group */
 } ce_exchange;
 
 #endif

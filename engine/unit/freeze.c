@@ -51,7 +51,7 @@ static void split(cs_model *model, cs_unit *unit)
         if (!unit->store)
             unit->store = make_store(model, unit);
         unit->store->entries[unit->store->entry_count++] = entry;
-        model->trained -= entry->count;
+        model->trained -= ce_cut_count(&entry->cut);
     }
     unit->entry_count = trained;
 }

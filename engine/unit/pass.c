@@ -58,26 +58,70 @@ size_t ce_pass_block_bytes(const cs_pass *pass)
 
 void ce_pass_sum(cs_pass *pass, cs_tensor x)
 {
-    const ce_exchange *exchange = pass->shape.exchange;
-    if (exchange)
+    const ce_exchange *exchange = &pass->shape.exchange;
+    if (exchange->size > 1)
         exchange->sum(exchange->argument, x.data, cs_count(x), x.dtype);
 }
 
 void ce_pass_gather(cs_pass *pass, cs_tensor all, cs_tensor x)
 {
-    const ce_exchange *exchange = pass->shape.exchange;
-    if (exchange)
+    const ce_exchange *exchange = &pass->shape.exchange;
+    if (exchange->size > 1)
         exchange->gather(exchange->argument, all.data, x.data, cs_count(x), x.dtype);
 }
 
 int ce_pass_ranks(const cs_pass *pass)
 {
-    return pass->shape.exchange ? pass->shape.exchange->size : 1;
+    return pass->shape.exchange.size > 1 ? pass->shape.exchange.size : 1;
 }
 
 int ce_pass_rank(const cs_pass *pass)
 {
-    return pass->shape.exchange ? pass->shape.exchange->rank : 0;
+    return pass->shape.exchange.rank;
+}
+
+bool ce_pass_cuts_rows(const cs_pass *pass)
+{
+    return pass->shape.cuts_rows && !pass->info.whole_rows;
+}
+
+int64_t ce_pass_rows(const cs_pass *pass)
+{
+    int64_t rows = pass->info.batch * pass->info.length;
+    return ce_pass_cuts_rows(pass) ? rows / ce_pass_ranks(pass) : rows;
+}
+
+cs_tensor ce_pass_own_rows(const cs_pass *pass, cs_tensor x)
+{
+    int64_t rows = ce_pass_rows(pass);
+    return ce_pass_cuts_rows(pass) ? cs_matrix_rows(x, ce_pass_rank(pass) * rows, rows) : x;
+}
+
+cs_tensor ce_pass_gather_rows(cs_pass *pass, cs_tensor x)
+{
+    if (!ce_pass_cuts_rows(pass) || !x.data)
+        return x;
+    cs_tensor all = cs_pass_make(pass, x.dtype, cs_rows(x) * ce_pass_ranks(pass), cs_columns(x));
+    ce_pass_gather(pass, all, x);
+    return all;
+}
+
+void ce_pass_sum_rows_into(cs_pass *pass, cs_tensor own, cs_tensor y)
+{
+    const ce_exchange *exchange = &pass->shape.exchange;
+    if (ce_pass_cuts_rows(pass))
+        exchange->scatter(exchange->argument, own.data, y.data, cs_count(own), y.dtype);
+    else
+        ce_pass_sum(pass, y);
+}
+
+cs_tensor ce_pass_sum_rows(cs_pass *pass, cs_tensor y)
+{
+    cs_tensor own = y;
+    if (ce_pass_cuts_rows(pass))
+        own = cs_pass_make(pass, y.dtype, ce_pass_rows(pass), cs_columns(y));
+    ce_pass_sum_rows_into(pass, own, y);
+    return own;
 }
 
 size_t ce_pass_peak(const cs_pass *pass)

@@ -40,7 +40,8 @@ typedef struct {
     void *block;       /* device memory of block_bytes bytes; NULL: the pass only measures how much it needs */
     size_t block_bytes;
     size_t chunk_bytes; /* maximum bytes of a chunk of more than CE_PASS_CHUNK_ROWS rows, see cs_pass_chunk */
-    const ce_exchange *exchange; /* NULL without tensor parallelism; must live as long as the pass */
+    ce_exchange exchange;
+    bool cuts_rows; /* sequence parallelism: the rows of tensors between layers are divided over the ranks */
 } ce_pass_shape;
 
 cs_status ce_pass_open(cs_pass **pass, const ce_pass_shape *shape);
@@ -59,6 +60,7 @@ typedef struct {
     /* positions at which the documents of the batch start (cs_heads.starts); absent if each sample is one document */
     cs_tensor starts;
     bool no_dropout; /* True if dropout is off in training too. */
+    bool whole_rows; /* True if rows are not divided in this pass, whatever ce_pass_shape.cuts_rows says. */
     /* (rows, 1) f32: the tensor that cs_pass_hits returns; absent if the accuracy is not computed */
     cs_tensor hits;
     const ce_sequence *sequences; /* the text that each sample continues; NULL if samples begin at position 0 */
@@ -92,6 +94,18 @@ void ce_pass_sum(cs_pass *pass, cs_tensor x);
 void ce_pass_gather(cs_pass *pass, cs_tensor all, cs_tensor x);
 int ce_pass_ranks(const cs_pass *pass); /* number of ranks of the tensor-parallel group */
 int ce_pass_rank(const cs_pass *pass);  /* this rank's number in the group */
+
+/* Sequence parallelism (Korthikanti et al. 2022): between the layers whose matrices are cut, each rank has only its own
+ * rows of a micro-batch, as many as every other rank. Without it every rank has all rows. */
+bool ce_pass_cuts_rows(const cs_pass *pass);
+int64_t ce_pass_rows(const cs_pass *pass); /* number of rows of this rank between layers */
+/* Returns all rows of x, which has this rank's rows. */
+cs_tensor ce_pass_gather_rows(cs_pass *pass, cs_tensor x);
+/* Adds up y, which has all rows, over the ranks. Returns this rank's rows of the sum: y itself if every rank has all
+ * rows. ce_pass_sum_rows_into writes them to `own`, which may be y. */
+cs_tensor ce_pass_sum_rows(cs_pass *pass, cs_tensor y);
+void ce_pass_sum_rows_into(cs_pass *pass, cs_tensor own, cs_tensor y);
+cs_tensor ce_pass_own_rows(const cs_pass *pass, cs_tensor x); /* Returns this rank's rows of x, which has all rows. */
 
 /* Returns the number of tensors on the stack of saved tensors. */
 int ce_pass_mark(const cs_pass *pass);

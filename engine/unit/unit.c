@@ -119,6 +119,7 @@ void ce_cut_param(cs_param *param, int dim, const ce_cut_part *parts, int count)
     entry->cut.count = count;
     for (int i = 0; i < count; i++) {
         entry->cut.part[i] = parts[i];
+        entry->cut.partial |= parts[i].copies > 1;
         held += parts[i].count;
     }
     param->value.shape[dim] = param->grad.shape[dim] = held;
@@ -129,6 +130,12 @@ void ce_cut_param(cs_param *param, int dim, const ce_cut_part *parts, int count)
 void ce_cut_partial(cs_param *param)
 {
     ((ce_unit_entry *)param)->cut.partial = true;
+}
+
+void ce_cut_rows(cs_param *param, const cs_unit *unit)
+{
+    if (unit->model->tp.rows)
+        ce_cut_partial(param);
 }
 
 void cs_param_overwrites(cs_param *param, cs_param *with)

@@ -60,7 +60,7 @@ ce_assigned ce_assign_count(const ce_groups *groups, const cs_model *model, int 
             if (entry->group != number)
                 continue;
             all.tensors++;
-            all.elements += entry->count;
+            all.elements += ce_cut_count(&entry->cut);
             all.undecayed += !entry->param.decay && !groups->group[number].decays;
         }
     return all;

@@ -66,6 +66,7 @@ void ce_gradient_reduce(ce_shard *shard, ce_micro micro)
     ce_unit_attach_grads(shard->unit, NULL);
     if (ce_part_sums_in_place(shard))
         return;
+    ce_copies_add(shard, ce_pool_data(shard->grad_row));
     /* The function that the previous micro-batch put into the comm stream may still read `reducing` and `micro`. */
     if (shard->reduced.stream)
         ce_stream_wait(ce_part_stream(shard, CE_COMPUTE), shard->reduced);
@@ -80,6 +81,8 @@ void ce_gradient_reduce(ce_shard *shard, ce_micro micro)
 
 void ce_gradient_finish(ce_shard *shard)
 {
+    if (shard->padded > 0 && ce_part_sums_in_place(shard))
+        ce_copies_add(shard, shard->sum);
     if (!shard->reduction->finish || shard->padded == 0 || !shard->zero->buckets[shard->unit->index].completes)
         return;
     ce_part_follow(shard, CE_COMM, CE_COMPUTE);
@@ -88,9 +91,9 @@ void ce_gradient_finish(ce_shard *shard)
 
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale)
 {
-    if (ce_range_length(shard->own) == 0)
-        return;
-    cs_tensor own =
-        cs_vector(ce_part_sum(shard, shard->own.from), shard->zero->precision.sums, ce_range_length(shard->own));
-    ce_state_sum_squares(ce_part_stream(shard, CE_COMPUTE), sum, own, 0, unscale);
+    for (int i = 0; i < shard->owned_count; i++)
+        ce_state_sum_squares(ce_part_stream(shard, CE_COMPUTE), sum,
+                             cs_vector(ce_part_sum(shard, shard->owned[i].from), shard->zero->precision.sums,
+                                       ce_range_length(shard->owned[i])),
+                             0, unscale);
 }

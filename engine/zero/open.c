@@ -63,6 +63,8 @@ ce_shard *ce_shard_open(const ce_zero *zero, cs_unit *unit, ce_pool *values, ce_
     shard->padded = ce_stage_padded(zero, unit->length);
     shard->part = ce_stage_part(zero, shard->padded);
     shard->own = ce_stage_own(zero, shard->padded);
+    shard->owned = ce_must_alloc((size_t)(unit->entry_count * CE_CUT_PARTS + 1) * sizeof *shard->owned);
+    shard->owned_count = ce_shard_own_ranges(shard, shard->owned);
     shard->reduction = ce_reduction_of(zero);
     take_memory(shard);
     return shard;
@@ -78,6 +80,7 @@ void ce_shard_close(ce_shard *shard)
         ce_device_free(shard->zero->device, shard->master);
     for (int i = 0; i < shard->zero->optimizer.slots && shard->slots[i]; i++)
         ce_device_free(shard->zero->device, shard->slots[i]);
+    free(shard->owned);
     free(shard);
 }
 

@@ -23,6 +23,8 @@ struct ce_shard {
     /* own: the elements of the row that only this rank adds to norms and saves; equal to `part` unless sharding is
      * hybrid */
     ce_range own;
+    ce_range *owned; /* the ranges of `own` that no other rank of the tensor-parallel group adds and saves */
+    int owned_count;
     /* values in the compute type: the whole row if parameters are REPLICATED, otherwise this rank's part */
     void *home;
     /* the values of the whole row if they are always in memory: `home`, or the row that contains `home`; otherwise
@@ -69,6 +71,11 @@ int64_t ce_part_slot_count(const ce_shard *shard,
 /* Returns the elements of the parameter `entry` that are in the range ce_part_updated_range. */
 ce_range ce_part_updated(const ce_shard *shard, const ce_unit_entry *entry);
 
+/* Adds up the gradients of those parameters of the unit of which other ranks compute terms too (copies.c). `row` has the
+ * gradients of the whole unit. Does nothing without tensor parallelism. */
+void ce_copies_add(const ce_shard *shard, float *row);
+/* Returns the bytes that this rank sends for that in a step of `micros` micro-batches. */
+size_t ce_copies_sent(const ce_shard *shard, int64_t micros);
 /* Returns how the gradients of every unit are reduced at this stage (reduction.c). */
 const ce_reduction *ce_reduction_of(const ce_zero *zero);
 /* Returns the type in which the groups of hybrid sharding add their gradients (reduction.c). */

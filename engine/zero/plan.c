@@ -132,6 +132,14 @@ size_t ce_plan_sent(const ce_zero *zero, ce_shard *const *shards, int count, int
     return sent;
 }
 
+size_t ce_plan_sent_to_copies(ce_shard *const *shards, int count, int64_t micros)
+{
+    size_t sent = 0;
+    for (int i = 0; i < count; i++)
+        sent += ce_copies_sent(shards[i], micros);
+    return sent;
+}
+
 size_t ce_plan_sent_to_groups(const ce_zero *zero, ce_shard *const *shards, int count)
 {
     size_t sent = 0;

@@ -14,12 +14,12 @@ int64_t ce_stage_padded(const ce_zero *zero, int64_t length)
     return ce_round_up(length, (int64_t)zero->world * zero->replicas * CE_ZERO_ALIGN);
 }
 
-void ce_stage_place(ce_zero *zero, int rank, int size, int shard_size)
+void ce_stage_place(ce_zero *zero, const ce_mesh *mesh)
 {
-    zero->rank = rank % shard_size;
-    zero->world = shard_size;
-    zero->replica = rank / shard_size;
-    zero->replicas = size / shard_size;
+    zero->rank = mesh->own[CE_AXIS_SHARD];
+    zero->world = mesh->size[CE_AXIS_SHARD];
+    zero->replica = mesh->own[CE_AXIS_REPLICATE];
+    zero->replicas = mesh->size[CE_AXIS_REPLICATE];
 }
 
 ce_range ce_stage_part(const ce_zero *zero, int64_t padded)

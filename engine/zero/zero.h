@@ -58,6 +58,7 @@
 #include "cspeed/comm.h"
 #include "cspeed/ops.h"
 #include "device/state.h"
+#include "mesh/mesh.h"
 #include "optim/groups.h"
 #include "optim/precision.h"
 #include "unit/unit.h"
@@ -97,6 +98,9 @@ typedef struct {
     cs_comm *comm; /* the ranks over which state is sharded: all ranks, or the ranks of this rank's group */
     /* the ranks that have the same part, one of each group, in the order of groups; NULL if there is one group */
     cs_comm *across;
+    /* Tensor parallelism: the ranks of the group, and those of them that hold the same key heads. NULL if there are none,
+     * or one. */
+    cs_comm *tp, *copies;
     cs_device *device;
     int rank, world; /* this rank's number in `comm`, and the number of ranks of `comm` */
     /* replica: number of this rank's group, also this rank's number in `across`; replicas: number of groups */
@@ -115,9 +119,8 @@ typedef struct {
 
 /* ---- stage.c ---- */
 
-/* Sets the members `rank`, `world`, `replica` and `replicas` of *zero for rank number `rank` of `size` ranks, if state
- * is sharded over groups of `shard_size` ranks. */
-void ce_stage_place(ce_zero *zero, int rank, int size, int shard_size);
+/* Sets the members `rank`, `world`, `replica` and `replicas` of *zero to this rank's place in the mesh. */
+void ce_stage_place(ce_zero *zero, const ce_mesh *mesh);
 /* Returns the range of a parameter row that this rank holds. */
 ce_range ce_stage_part(const ce_zero *zero, int64_t padded);
 /* Returns the range of a parameter row that only this rank adds to norms and saves. */
@@ -327,5 +330,11 @@ size_t ce_plan_sent(const ce_zero *zero, ce_shard *const *shards, int count, int
 /* Returns how many of the bytes of ce_plan_sent go to other groups of hybrid sharding. This number does not depend on
  * `micros`. */
 size_t ce_plan_sent_to_groups(const ce_zero *zero, ce_shard *const *shards, int count);
+/* Returns the bytes that this rank sends in a step for the gradients of copies (copies.c). ce_plan_sent does not count
+ * them. */
+size_t ce_plan_sent_to_copies(ce_shard *const *shards, int count, int64_t micros);
+/* Writes to `ranges` those elements of `own` that no other rank of the tensor-parallel group adds to norms and saves,
+ * and returns the number of ranges. `ranges` has room for CE_CUT_PARTS ranges for each parameter, and one more. */
+int ce_shard_own_ranges(const ce_shard *shard, ce_range *ranges);
 
 #endif

@@ -218,6 +218,8 @@ typedef struct {
     size_t sent;
     /* the part of `sent` that goes to other groups of hybrid sharding; 0 if there is one group only */
     size_t sent_to_groups;
+    /* the part of `sent` that goes to the other ranks of the tensor-parallel group; 0 without tensor parallelism */
+    size_t sent_tp;
     /* memory for the output of cs_predict; 0 if this output fits into `activations`. It is allocated at the first call.
      * A cs_context uses the same memory, for one row of output for each text. */
     size_t prediction;

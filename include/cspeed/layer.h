@@ -26,6 +26,10 @@ typedef struct cs_linear {
     cs_layout layout;
     int64_t outputs;
     cs_adapter *adapter; /* private: the LoRA adapters of the layer's parts; NULL if there are none */
+    /* private: tensor parallelism. If the ranks divide the outputs, `outputs` is the number of outputs of this rank.
+     * `whole` is the number of outputs or inputs that are divided, and `first` the number of this rank's first one. */
+    enum { CS_CUT_NOTHING, CS_CUT_OUTPUTS, CS_CUT_INPUTS } cut;
+    int64_t first, whole;
 } cs_linear;
 typedef enum { CS_NO_BIAS, CS_BIAS } cs_with_bias;
 /* Parameters: NAME.weight, (inputs, outputs) or (outputs, inputs) as `layout` says, and with CS_BIAS NAME.bias
@@ -119,6 +123,10 @@ typedef struct {
     float epsilon;  /* epsilon of q_norm and k_norm */
     float rate;     /* probability of dropout on the attention probabilities */
     uint64_t place; /* the random key of the attention's dropout, see cs_residual_place */
+    /* private: tensor parallelism. If the norms over all heads of q and of k need sums over ranks: the number of columns of
+     * all ranks; otherwise 0. copy: this rank's key heads are copies of another rank's. */
+    int64_t norm_queries, norm_keys;
+    bool copy;
 } cs_attention;
 /* GPT-2's form, with biases: NAME.c_attn projects to q | k | v, NAME.c_proj is the output projection. */
 typedef struct {
@@ -243,6 +251,7 @@ typedef struct {
     uint64_t place;
     float scale;     /* factor of the embedding; 0 means that the embedding is not scaled */
     int64_t padding; /* the embedding of this token has no gradient; -1 if every token's embedding has one */
+    int64_t first;   /* private: the token of the first row of `tokens` on this rank, with tensor parallelism */
 } cs_embed;
 typedef struct {
     int64_t vocabulary, positions, width;
@@ -259,6 +268,14 @@ void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const 
 /* tokens (B, T) i32; y (rows, width). */
 void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y);
 void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy);
+
+/* ---- the head of a language model: a linear layer without bias, whose outputs are the logits of the vocabulary ---- */
+/* Parameter: NAME.weight (outputs, inputs). cs_head_share uses the table `name` of the unit `owner` instead: the head is
+ * tied to the embedding. The table is padded on the device (cs_param.padded). */
+void cs_head_declare(cs_linear *head, cs_unit *unit, const char *name, int64_t inputs, int64_t outputs, cs_init init);
+void cs_head_share(cs_linear *head, cs_unit *unit, cs_unit *owner, const char *name);
+/* Returns the logits of the whole vocabulary for x (rows, inputs), with the soft cap `cap` unless it is 0. */
+cs_tensor cs_head_predict(const cs_linear *head, cs_pass *pass, cs_tensor x, float cap);
 
 /* ---- cross-entropy, for the last unit: the head, which is a linear layer, and softmax cross-entropy against the
  * pass's targets ---- */

@@ -1,0 +1,11 @@
+/* residual.h - dropout of tensors between layers. */
+#ifndef CE_LAYER_RESIDUAL_H
+#define CE_LAYER_RESIDUAL_H
+
+#include "cspeed/layer.h"
+
+/* Returns the dropout of a tensor that has this rank's rows, with `columns` columns. With sequence parallelism only
+ * cs_op_dropout accepts it. */
+cs_dropout ce_residual_dropout_rows(cs_pass *pass, float rate, uint64_t place, int64_t columns);
+
+#endif

@@ -1,0 +1,66 @@
+/* copies.c - tensor parallelism: the gradients of parameters of which several ranks hold copies. Each rank computes some
+ * terms of the gradient of a copy (ce_cut.partial); the sum over the ranks is the gradient. All copies get the same bits,
+ * so an update keeps them equal. */
+#include "zero/part.h"
+
+/* Some consecutive elements of a row of gradients whose sums are over the same ranks: the whole tensor-parallel group,
+ * or the ranks that hold the same key heads. */
+typedef struct {
+    ce_range range;
+    int copies;
+} partial_sum;
+
+/* Returns the elements of part number `at` of a parameter, in the row of its unit. A parameter that is divided by columns
+ * has no part with copies, unless all of the parameter has. */
+static ce_range part_of(const ce_unit_entry *entry, int at)
+{
+    const ce_cut *cut = &entry->cut;
+    int64_t from = entry->offset;
+    if (cut->count == 1)
+        return (ce_range){ from, from + entry->count };
+    for (int i = 0; i < at; i++)
+        from += cut->part[i].count * cut->whole[1];
+    return (ce_range){ from, from + cut->part[at].count * cut->whole[1] };
+}
+
+/* Finds the first sum that begins at or after part number *at of the entries, and sets *at to the part behind it. Adjacent
+ * parts are one sum. Returns a sum with an empty range if there is none. */
+static partial_sum next_sum(const cs_unit *unit, int *at)
+{
+    partial_sum sum = { 0 };
+    for (; *at < unit->entry_count * CE_CUT_PARTS; ++*at) {
+        const ce_unit_entry *entry = unit->entries[*at / CE_CUT_PARTS];
+        int part = *at % CE_CUT_PARTS, copies = entry->cut.part[part].copies;
+        if (!entry->cut.partial || part >= entry->cut.count || copies == 1)
+            continue;
+        ce_range range = part_of(entry, part);
+        if (sum.copies && (sum.copies != copies || sum.range.to != range.from))
+            break;
+        sum.range.from = sum.copies ? sum.range.from : range.from;
+        sum.range.to = range.to;
+        sum.copies = copies;
+    }
+    return sum;
+}
+
+void ce_copies_add(const ce_shard *shard, float *row)
+{
+    const ce_zero *zero = shard->zero;
+    int at = 0;
+    partial_sum sum;
+    while (zero->tp && (sum = next_sum(shard->unit, &at)).copies > 0)
+        cs_comm_all_reduce(sum.copies == cs_comm_size(zero->tp) ? zero->tp : zero->copies, row + sum.range.from,
+                           ce_range_length(sum.range), CS_F32, CS_SUM);
+}
+
+size_t ce_copies_sent(const ce_shard *shard, int64_t micros)
+{
+    size_t sent = 0;
+    int at = 0;
+    partial_sum sum;
+    while ((sum = next_sum(shard->unit, &at)).copies > 0) {
+        size_t copies = (size_t)sum.copies;
+        sent += 2 * (copies - 1) * (size_t)ce_range_length(sum.range) * sizeof(float) / copies;
+    }
+    return ce_part_sums_in_place(shard) ? sent : sent * (size_t)micros;
+}
