@@ -28,11 +28,10 @@ void ce_backward_open(cs_engine *engine, int i)
 static void recompute(cs_engine *engine, int i)
 {
     cs_unit *unit = engine->model->units[i];
-    cs_tensor x = engine->inputs[i];
-    unit->kind->forward(unit, engine->pass, x,
-                        cs_pass_make(engine->pass, cs_pass_dtype(engine->pass), ce_pass_rows(engine->pass),
-                                     engine->model->width));
-    ce_pass_let_go(engine->pass, x);
+    cs_pass *pass = engine->pass;
+    cs_tensor y = cs_pass_make(pass, cs_pass_dtype(pass), ce_pass_rows(pass), engine->model->width);
+    unit->kind->forward(unit, pass, engine->inputs[i], y);
+    ce_pass_let_go(pass, engine->inputs[i]);
 }
 
 /* Returns true if backward finishes the reduction of gradients. CUDA graphs cannot finish the reduction: their launches

@@ -51,14 +51,14 @@ static cs_tensor run_unit(cs_engine *engine, cs_pass *pass, int i, cs_tensor x, 
 {
     cs_unit *unit = engine->model->units[i];
     bool last = i == engine->model->count - 1;
+    int64_t rows = last ? cs_pass_batch(pass) * cs_pass_length(pass) : ce_pass_rows(pass);
     if (last && input->predict)
         return predict(pass, unit, x, input->sequences);
     if (last && cs_pass_training(pass)) {
-        weigh(engine, cs_pass_batch(pass) * cs_pass_length(pass));
+        weigh(engine, rows);
         ce_backward_open(engine, i);
     }
-    cs_tensor y = last ? cs_pass_make(pass, CS_F32, cs_pass_batch(pass) * cs_pass_length(pass), 1)
-                       : cs_pass_make(pass, cs_pass_dtype(pass), ce_pass_rows(pass), engine->model->width);
+    cs_tensor y = cs_pass_make(pass, last ? CS_F32 : cs_pass_dtype(pass), rows, last ? 1 : engine->model->width);
     unit->kind->forward(unit, pass, x, y);
     if (last && ce_pass_weighs_later(pass))
         ce_fatal(CS_UNSUPPORTED,
@@ -145,8 +145,7 @@ int64_t ce_forward_sample(const cs_engine *engine, int64_t b)
     return engine->metrics.samples + number * engine->settings->micro_batch + b;
 }
 
-/* Derives one key for each sample from the seed and the sample's number. Dropout draws its random bits from this
- * key. */
+/* Derives the key of each sample's dropout from the seed and the sample's number. */
 static void derive_dropout_keys(cs_engine *engine, const cs_batch *batch)
 {
     uint64_t seed = ce_rng_key((uint64_t)engine->settings->seed, "dropout");

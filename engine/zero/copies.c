@@ -53,6 +53,12 @@ void ce_copies_add(const ce_shard *shard, float *row)
                            ce_range_length(sum.range), CS_F32, CS_SUM);
 }
 
+void ce_copies_finish(const ce_shard *shard)
+{
+    if (shard->padded > 0 && ce_part_sums_in_place(shard))
+        ce_copies_add(shard, shard->sum);
+}
+
 size_t ce_copies_sent(const ce_shard *shard, int64_t micros)
 {
     size_t sent = 0;

@@ -81,8 +81,7 @@ void ce_gradient_reduce(ce_shard *shard, ce_micro micro)
 
 void ce_gradient_finish(ce_shard *shard)
 {
-    if (shard->padded > 0 && ce_part_sums_in_place(shard))
-        ce_copies_add(shard, shard->sum);
+    ce_copies_finish(shard);
     if (!shard->reduction->finish || shard->padded == 0 || !shard->zero->buckets[shard->unit->index].completes)
         return;
     ce_part_follow(shard, CE_COMM, CE_COMPUTE);
@@ -91,9 +90,8 @@ void ce_gradient_finish(ce_shard *shard)
 
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale)
 {
-    for (int i = 0; i < shard->owned_count; i++)
+    cs_dtype dtype = shard->zero->precision.sums;
+    for (const ce_range *own = shard->owned; own < shard->owned + shard->owned_count; own++)
         ce_state_sum_squares(ce_part_stream(shard, CE_COMPUTE), sum,
-                             cs_vector(ce_part_sum(shard, shard->owned[i].from), shard->zero->precision.sums,
-                                       ce_range_length(shard->owned[i])),
-                             0, unscale);
+                             cs_vector(ce_part_sum(shard, own->from), dtype, ce_range_length(*own)), 0, unscale);
 }

@@ -72,8 +72,10 @@ int64_t ce_part_slot_count(const ce_shard *shard,
 ce_range ce_part_updated(const ce_shard *shard, const ce_unit_entry *entry);
 
 /* Adds up the gradients of those parameters of the unit of which other ranks compute terms too (copies.c). `row` has the
- * gradients of the whole unit. Does nothing without tensor parallelism. */
+ * gradients of the whole unit. Does nothing without tensor parallelism. ce_copies_finish does this for the sums of all
+ * micro-batches, if backward adds to them directly. */
 void ce_copies_add(const ce_shard *shard, float *row);
+void ce_copies_finish(const ce_shard *shard);
 /* Returns the bytes that this rank sends for that in a step of `micros` micro-batches. */
 size_t ce_copies_sent(const ce_shard *shard, int64_t micros);
 /* Returns how the gradients of every unit are reduced at this stage (reduction.c). */
