@@ -20,6 +20,12 @@ typedef struct ce_curriculum ce_curriculum;
 typedef struct ce_upload ce_upload;
 typedef struct ce_transfer ce_transfer;
 
+/* The argument of an exchange: the comm of a group of ranks, and the device on which this rank computes. */
+typedef struct {
+    cs_comm *comm;
+    cs_device *device;
+} ce_exchange_group;
+
 /* The verdict on a step (whether the step updates the parameters, and with which factor), and the sums over ranks from
  * which the verdict is computed. */
 typedef struct {
@@ -43,8 +49,10 @@ struct cs_engine {
     cs_comm *comm; /* all ranks */
     cs_comm *group,
         *across; /* the comms zero.comm and zero.across; NULL if zero.comm is `comm`, or if there is one group */
-    cs_comm *tp, *copies; /* the comms zero.tp and zero.copies of tensor parallelism; NULL without it */
-    ce_exchange exchange; /* how the layers use `tp` */
+    /* Tensor parallelism: the group of this rank, and those of its ranks that hold the same key heads; how the layers, and
+     * zero/, exchange data with them. All members are zero without tensor parallelism. */
+    ce_exchange_group tp, copies;
+    ce_exchange exchange, copies_exchange;
     cs_model *model;
     ce_model_facts facts;
     ce_lora lora;                    /* the LoRA adapters; `first` is NULL if there are none */

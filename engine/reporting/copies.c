@@ -97,14 +97,14 @@ static void compare_part(cs_engine *engine, int unit, const ce_unit_entry *entry
 static void check(cs_engine *engine)
 {
     int64_t interval = engine->settings->check_interval;
-    if (!engine->tp || interval == 0 || engine->metrics.step % interval != 0)
+    if (!engine->tp.comm || interval == 0 || engine->metrics.step % interval != 0)
         return;
     gathered hashes = { .each = visit_parts(engine, NULL, NULL) };
     CE_FREED int64_t *mine = ce_must_alloc((size_t)hashes.each * sizeof *mine);
     hashes.all = ce_must_alloc((size_t)(hashes.each * engine->mesh.size[CE_AXIS_TP]) * sizeof *hashes.all);
     visit_parts(engine, take_hash, mine);
     cs_comm_all_reduce(engine->zero.comm, mine, hashes.each, CS_I64, CS_SUM);
-    cs_comm_all_gather(engine->tp, hashes.all, mine, hashes.each, CS_I64);
+    cs_comm_all_gather(engine->tp.comm, hashes.all, mine, hashes.each, CS_I64);
     visit_parts(engine, compare_part, &hashes);
     free(hashes.all);
 }

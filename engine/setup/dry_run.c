@@ -195,10 +195,10 @@ void ce_dry_run_persistent(const cs_engine *engine, cs_memory *memory)
 cs_status ce_dry_run(cs_engine *engine)
 {
     cs_device *device = engine->device;
-    cs_comm *comm = engine->zero.comm, *tp = engine->zero.tp;
+    cs_comm *comm = engine->zero.comm;
     ce_exchange exchange = engine->exchange;
     engine->device = NULL;
-    engine->zero.tp = NULL;
+    engine->zero.tp = (ce_exchange){ 0 }; /* the bytes of these sums are planned by ce_plan_sent_to_copies */
     engine->zero.comm = NULL;
     cs_status status = measure(engine);
     for (int i = 0; i < engine->model->total; i++) {
@@ -214,7 +214,7 @@ cs_status ce_dry_run(cs_engine *engine)
     engine->device = device;
     engine->zero.device = device;
     engine->zero.comm = comm;
-    engine->zero.tp = tp;
+    engine->zero.tp = exchange;
     engine->exchange = exchange;
     ce_dry_run_persistent(engine, &engine->memory);
     engine->memory.value_rows = ce_pool_bytes(engine->values);

@@ -154,8 +154,8 @@ static cs_status measure(cs_engine *engine)
         .groups = &settings->groups,
         .comm = engine->group ? engine->group : engine->comm,
         .across = engine->across,
-        .tp = engine->tp,
-        .copies = engine->copies,
+        .tp = engine->exchange,
+        .copies = engine->copies_exchange,
         .device = engine->device,
         .common = !gpu && has_common(engine),
         .offload_optimizer = gpu && settings->offload_optimizer == CE_OFFLOAD_CPU,
@@ -182,10 +182,10 @@ static cs_status measure(cs_engine *engine)
 static void *alloc_block(cs_engine *engine)
 {
     int64_t bytes = (int64_t)engine->memory.activations;
-    if (!engine->tp)
+    if (!engine->tp.comm)
         return ce_device_alloc(engine->device, (size_t)bytes);
-    cs_comm_all_reduce(engine->tp, &bytes, 1, CS_I64, CS_MAX);
-    return cs_comm_alloc(engine->tp, (size_t)bytes);
+    cs_comm_all_reduce(engine->tp.comm, &bytes, 1, CS_I64, CS_MAX);
+    return cs_comm_alloc(engine->tp.comm, (size_t)bytes);
 }
 
 static cs_status open_shards(cs_engine *engine)
@@ -340,7 +340,7 @@ void cs_destroy(cs_engine *engine)
     ce_predict_close(engine);
     ce_pass_close(engine->pass);
     ce_step_judge_close(engine);
-    if (engine->block && !engine->tp)
+    if (engine->block && !engine->tp.comm)
         ce_device_free(engine->device, engine->block);
     ce_upload_close(engine->upload);
     ce_transfer_close(engine->transfer);

@@ -38,19 +38,48 @@ static int copy_of(const cs_model *model, int *copies)
     return copy;
 }
 
-static void add_up(void *argument, void *data, int64_t count, cs_dtype dtype)
+/* ---- exchanges in the compute stream ----
+ * On a CPU the calling thread carries them out. On a GPU they are queued on the communication stream, like all
+ * collectives, and the two streams wait for each other. */
+
+static void begin(const ce_exchange_group *group)
 {
-    cs_comm_all_reduce(argument, data, count, dtype, CS_SUM);
+    cs_device *device = group->device;
+    if (ce_device_has_own_memory(device))
+        ce_stream_follow(ce_device_stream(device, CE_COMM), ce_device_stream(device, CE_COMPUTE));
 }
 
-static void scatter(void *argument, void *out, const void *in, int64_t count, cs_dtype dtype)
+static void end(const ce_exchange_group *group)
 {
-    cs_comm_reduce_scatter(argument, out, in, count, dtype, CS_SUM);
+    cs_device *device = group->device;
+    if (ce_device_has_own_memory(device))
+        ce_stream_follow(ce_device_stream(device, CE_COMPUTE), ce_device_stream(device, CE_COMM));
 }
 
-static void gather(void *argument, void *out, const void *in, int64_t count, cs_dtype dtype)
+static void add_up(void *group, void *data, int64_t count, cs_dtype dtype)
 {
-    cs_comm_all_gather(argument, out, in, count, dtype);
+    begin(group);
+    cs_comm_all_reduce(((ce_exchange_group *)group)->comm, data, count, dtype, CS_SUM);
+    end(group);
+}
+
+static void scatter(void *group, void *out, const void *in, int64_t count, cs_dtype dtype)
+{
+    begin(group);
+    cs_comm_reduce_scatter(((ce_exchange_group *)group)->comm, out, in, count, dtype, CS_SUM);
+    end(group);
+}
+
+static void gather(void *group, void *out, const void *in, int64_t count, cs_dtype dtype)
+{
+    begin(group);
+    cs_comm_all_gather(((ce_exchange_group *)group)->comm, out, in, count, dtype);
+    end(group);
+}
+
+static ce_exchange exchange_of(ce_exchange_group *group)
+{
+    return (ce_exchange){ add_up, gather, scatter, group, cs_comm_size(group->comm), cs_comm_rank(group->comm) };
 }
 
 /* Opens the groups of tensor parallelism. If a model has fewer key heads than ranks, some ranks have no copies: their
@@ -58,11 +87,11 @@ static void gather(void *argument, void *out, const void *in, int64_t count, cs_
 static cs_status open_tp(cs_engine *engine)
 {
     int copies, copy = copy_of(engine->model, &copies);
-    CE_TRY(split(&engine->tp, engine, CE_AXIS_TP));
-    CE_TRY(cs_comm_split(&engine->copies, engine->tp, engine->mesh.own[CE_AXIS_TP] - copy, copy));
-    engine->exchange = (ce_exchange){
-        add_up, gather, scatter, engine->tp, engine->mesh.size[CE_AXIS_TP], engine->mesh.own[CE_AXIS_TP]
-    };
+    engine->tp.device = engine->copies.device = engine->device;
+    CE_TRY(split(&engine->tp.comm, engine, CE_AXIS_TP));
+    CE_TRY(cs_comm_split(&engine->copies.comm, engine->tp.comm, engine->mesh.own[CE_AXIS_TP] - copy, copy));
+    engine->exchange = exchange_of(&engine->tp);
+    engine->copies_exchange = exchange_of(&engine->copies);
     return CS_OK;
 }
 
@@ -79,8 +108,8 @@ cs_status ce_mesh_groups_open(cs_engine *engine)
 
 void ce_mesh_groups_close(cs_engine *engine)
 {
-    cs_comm_close(engine->copies);
-    cs_comm_close(engine->tp);
+    cs_comm_close(engine->copies.comm);
+    cs_comm_close(engine->tp.comm);
     cs_comm_close(engine->across);
     cs_comm_close(engine->group);
 }

@@ -48,9 +48,10 @@ void ce_copies_add(const ce_shard *shard, float *row)
     const ce_zero *zero = shard->zero;
     int at = 0;
     partial_sum sum;
-    while (zero->tp && (sum = next_sum(shard->unit, &at)).copies > 0)
-        cs_comm_all_reduce(sum.copies == cs_comm_size(zero->tp) ? zero->tp : zero->copies, row + sum.range.from,
-                           ce_range_length(sum.range), CS_F32, CS_SUM);
+    while (zero->tp.size > 1 && (sum = next_sum(shard->unit, &at)).copies > 0) {
+        const ce_exchange *ranks = sum.copies == zero->tp.size ? &zero->tp : &zero->copies;
+        ranks->sum(ranks->argument, row + sum.range.from, ce_range_length(sum.range), CS_F32);
+    }
 }
 
 void ce_copies_finish(const ce_shard *shard)

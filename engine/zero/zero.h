@@ -61,6 +61,7 @@
 #include "mesh/mesh.h"
 #include "optim/groups.h"
 #include "optim/precision.h"
+#include "unit/exchange.h"
 #include "unit/unit.h"
 
 enum { CE_ZERO_ALIGN = 64 };
@@ -98,9 +99,9 @@ typedef struct {
     cs_comm *comm; /* the ranks over which state is sharded: all ranks, or the ranks of this rank's group */
     /* the ranks that have the same part, one of each group, in the order of groups; NULL if there is one group */
     cs_comm *across;
-    /* Tensor parallelism: the ranks of the group, and those of them that hold the same key heads. NULL if there are none,
-     * or one. */
-    cs_comm *tp, *copies;
+    /* Tensor parallelism: the ranks of the group, and those of them that hold the same key heads; without it the sizes of
+     * the groups are 0. */
+    ce_exchange tp, copies;
     cs_device *device;
     int rank, world; /* this rank's number in `comm`, and the number of ranks of `comm` */
     /* replica: number of this rank's group, also this rank's number in `across`; replicas: number of groups */
