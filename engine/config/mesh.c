@@ -219,6 +219,19 @@ static void check_partition(cs_config *config)
         ce_json_note(config->doc, path, "no effect, because %s", OWN_CUTS);
 }
 
+static void resolve_sequence(cs_config *config)
+{
+    static const char path[] = "cspeed.mesh.sequence", other[] = "parallelism.enable_sequence_parallel";
+    ce_settings *s = &config->settings;
+    bool both = ce_resolve_is_given(config, path) && ce_resolve_is_given(config, other);
+    if (both && s->mesh.sequence != s->titan.sequence)
+        ce_json_fault(config->doc, other, "%s says the opposite: remove one of the two", path);
+    s->cuts_rows = s->tp > 1 && (s->mesh.sequence || s->titan.sequence);
+    if ((s->mesh.sequence || s->titan.sequence) && s->tp == 1)
+        ce_json_note(config->doc, s->mesh.sequence ? path : other, "no effect, because tp is 1");
+    s->mesh.sequence |= s->titan.sequence;
+}
+
 void ce_mesh_resolve(cs_config *config)
 {
     ce_settings *s = &config->settings;
@@ -237,9 +250,7 @@ void ce_mesh_resolve(cs_config *config)
         ce_json_mark(config->doc, spellings[0].path, origin);
     if (path && strstr(path, ".tp_size") && strncmp(path, "tensor_parallel", 15) == 0)
         ce_json_note(config->doc, path, "it is used; DeepSpeed ignores it without tensor_parallel.autotp_size");
-    s->cuts_rows = s->tp > 1 && (s->mesh.sequence || s->titan.sequence);
-    if (s->mesh.sequence && s->tp == 1)
-        ce_json_note(config->doc, "cspeed.mesh.sequence", "no effect, because cspeed.mesh.tp is 1");
+    resolve_sequence(config);
     check_partition(config);
 }
 

@@ -221,12 +221,15 @@ static void check_offload(cs_config *config, const char *path, int device)
         ce_json_note(config->doc, path, "\"cpu\" has no effect on a CPU rank, whose state is all in host memory");
 }
 
+/* Sets the size of an axis if no key of cspeed.mesh gives it. Origins are listed only for a mesh of several axes. */
 static void derive_axis(cs_config *config, const char *path, int64_t *size, int64_t value)
 {
+    const ce_settings *s = &config->settings;
     if (*size > 0)
         return;
     *size = value;
-    ce_json_mark(config->doc, path, "derived");
+    if (s->tp > 1 || s->shard_size < s->lanes)
+        ce_json_mark(config->doc, path, "derived");
 }
 
 void ce_sharding_resolve(cs_config *config)

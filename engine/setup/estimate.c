@@ -13,7 +13,7 @@ static cs_status measure(cs_engine *engine, int rank)
     engine->settings = &engine->config->settings;
     engine->world = engine->config->world;
     engine->world.rank = rank;
-    ce_log_open(CE_LOG_WARNING, rank);
+    ce_log_open(CE_LOG_WARNING, 0);
     return ce_initialize_dry(engine);
 }
 

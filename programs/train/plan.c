@@ -13,7 +13,7 @@ typedef struct {
     size_t bytes;
 } line;
 
-enum { LINES = 15 };
+enum { LINES = 16 };
 
 static void list_lines(line lines[LINES], const cs_memory *m)
 {
@@ -38,6 +38,7 @@ static void list_lines(line lines[LINES], const cs_memory *m)
         { "pinned for checkpoints", "pinned", m->pinned },
         { "sent to ranks in a step", "sent", m->sent },
         { "other groups' part of that", "sent_to_groups", m->sent_to_groups },
+        { "tp group's part of that", "sent_tp", m->sent_tp },
     };
     _Static_assert(sizeof all / sizeof *all == LINES, "each line is shown");
     for (int i = 0; i < LINES; i++)

@@ -168,10 +168,7 @@ START_TEST(impossible_meshes_are_refused)
     check_refused(MESH("\"tp\": 2, \"dp_shard\": 2"), "stage 0 shards nothing");
     check_refused("\"cspeed\": {\"fsdp\": {\"sharding_strategy\": \"HYBRID_SHARD\"}, \"mesh\": {\"tp\": 8}}",
                   "the 4 ranks of this host are not a multiple of tp 8");
-    check_refused(MESH("\"sequence\": true"), "not supported: cspeed.mesh.sequence, because Megatron's sequence");
     check_refused(MESH("\"pp\": 2"), "not supported: cspeed.mesh.pp, because pipeline parallelism");
-    check_refused(TITAN("\"enable_sequence_parallel\": true"),
-                  "parallelism.enable_sequence_parallel, because Megatron's");
     check_refused(TITAN("\"context_parallel_degree\": 2"), "context_parallel_degree, because context parallelism");
     check_refused(TITAN("\"expert_parallel_degree\": 4"), "expert_parallel_degree, because expert parallelism");
     check_refused(ACCELERATE("\"cp_size\": 2"), "parallelism_config.cp_size, because context parallelism");
@@ -179,6 +176,32 @@ START_TEST(impossible_meshes_are_refused)
     check_refused("\"sequence_parallel\": {\"enabled\": true, \"size\": 4}",
                   "sequence_parallel, because context parallelism");
     check_refused(AUTOTP("\"enabled\": true"), "tensor_parallel.enabled: unknown key");
+}
+END_TEST
+
+static bool cuts_rows(const char *keys)
+{
+    cs_config *config = must_finish(keys);
+    bool cuts = config->settings.cuts_rows;
+    cs_config_close(config);
+    return cuts;
+}
+
+START_TEST(sequence_parallelism_needs_tp)
+{
+    ck_assert(cuts_rows(MESH("\"tp\": 2, \"sequence\": true")) && !cuts_rows(MESH("\"tp\": 2")));
+    ck_assert(cuts_rows(TITAN("\"tensor_parallel_degree\": 2, \"enable_sequence_parallel\": true")));
+    ck_assert(!cuts_rows(MESH("\"sequence\": true")));
+    check_note(MESH("\"sequence\": true"), "cspeed.mesh.sequence: no effect, because tp is 1");
+    check_refused(MESH("\"tp\": 2, \"sequence\": false") ", " TITAN("\"enable_sequence_parallel\": true"),
+                  "parallelism.enable_sequence_parallel: cspeed.mesh.sequence says the opposite");
+    check_refused(
+        MESH(
+            "\"tp\": 2, \"sequence\": true") ", \"curriculum_learning\": {\"enabled\": true, "
+                                             "\"curriculum_type\": \"seqlen\", \"min_difficulty\": 8, \"max_difficulty\": 64, "
+                                             "\"schedule_type\": \"fixed_linear\", \"schedule_config\": {\"total_curriculum_step\": 10, "
+                                             "\"difficulty_step\": 8}}",
+        "a curriculum changes the number of rows");
 }
 END_TEST
 
@@ -227,5 +250,5 @@ END_TEST
 
 SUITE_MAIN("mesh", each_spelling_gives_the_same_mesh, a_size_of_one_is_off, lanes_are_grouped,
            contradictions_name_both_places, the_command_line_decides, batches_count_lanes,
-           impossible_meshes_are_refused, some_features_need_whole_layers, the_model_declares_its_cuts,
-           a_file_as_users_have_it)
+           impossible_meshes_are_refused, sequence_parallelism_needs_tp, some_features_need_whole_layers,
+           the_model_declares_its_cuts, a_file_as_users_have_it)
