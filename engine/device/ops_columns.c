@@ -59,3 +59,44 @@ void cs_op_dora_grad(cs_stream *stream, cs_tensor dy, cs_tensor dmagnitude, cs_t
     CE_ASSERT(dmagnitude.data && dmagnitude.dtype == CS_F32 && cs_count(dmagnitude) == cs_count(norms));
     RUN(stream, dora_grad, dy, dmagnitude, z, norms, dora);
 }
+
+/* ---- RMSNorm of rows whose columns are divided over ranks ---- */
+
+/* Checks that x has `columns` columns from `first` on, and that `sums` has a number for each row. */
+static void check_rows(cs_tensor sums, cs_tensor x, int64_t first, int64_t columns)
+{
+    CE_ASSERT(is_compute(x) && is_f32(sums) && is_matrix(sums, cs_rows(x), 1));
+    CE_ASSERT(first >= 0 && columns > 0 && first + columns <= cs_columns(x));
+}
+
+void cs_op_rms_sums(cs_stream *stream, cs_tensor sums, cs_tensor x, int64_t first, int64_t columns)
+{
+    check_rows(sums, x, first, columns);
+    RUN(stream, rms_sums, sums, (cs_tensor){ 0 }, x, (cs_tensor){ 0 }, first, columns);
+}
+
+void cs_op_rms_apply(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor sums, cs_tensor x, cs_tensor weight,
+                     int64_t first, int64_t whole, float epsilon)
+{
+    check_rows(sums, x, first, cs_count(weight));
+    check_rows(stats, x, first, cs_count(weight));
+    CE_ASSERT(is_shaped(x, y) && is_compute(weight) && whole >= cs_count(weight));
+    RUN(stream, rms_apply, y, stats, sums, x, weight, first, whole, epsilon);
+}
+
+void cs_op_rms_dots(cs_stream *stream, cs_tensor dots, cs_tensor dy, cs_tensor x, cs_tensor weight, int64_t first)
+{
+    check_rows(dots, x, first, cs_count(weight));
+    CE_ASSERT(is_shaped(x, dy) && is_compute(weight));
+    RUN(stream, rms_sums, dots, dy, x, weight, first, cs_count(weight));
+}
+
+void cs_op_rms_grad_apply(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dots, cs_tensor dy, cs_tensor x,
+                          cs_tensor stats, cs_tensor weight, int64_t first, int64_t whole)
+{
+    check_rows(dots, x, first, cs_count(weight));
+    check_rows(stats, x, first, cs_count(weight));
+    CE_ASSERT(is_shaped(x, dx) && is_shaped(x, dy) && is_compute(weight) && whole >= cs_count(weight));
+    CE_ASSERT(is_vector(dweight, CS_F32, cs_count(weight)));
+    RUN(stream, rms_grad_apply, dx, dweight, dots, dy, x, stats, weight, first, whole);
+}

@@ -37,6 +37,14 @@ OPERATION(rms, (cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs
                 float epsilon))
 OPERATION(rms_grad, (cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
                      cs_tensor weight, int64_t first))
+/* Writes sums (N, 1): the sum of x^2 over the `columns` columns of each row from `first` on, or, if dy is not absent, the
+ * sum of dy weight x. */
+OPERATION(rms_sums, (cs_device *device, cs_tensor sums, cs_tensor dy, cs_tensor x, cs_tensor weight, int64_t first,
+                     int64_t columns))
+OPERATION(rms_apply, (cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor sums, cs_tensor x, cs_tensor weight,
+                      int64_t first, int64_t whole, float epsilon))
+OPERATION(rms_grad_apply, (cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dots, cs_tensor dy,
+                           cs_tensor x, cs_tensor stats, cs_tensor weight, int64_t first, int64_t whole))
 FUSED(add_norm, (cs_device *device, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
                  cs_tensor bias, float epsilon))
 FUSED(add_rms, (cs_device *device, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight, float epsilon))

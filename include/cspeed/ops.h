@@ -63,6 +63,22 @@ void cs_op_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_
 void cs_op_rms_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
                     cs_tensor weight, int64_t first);
 
+/* RMSNorm of rows whose `whole` columns are divided over ranks. In the rows of x (N, W), this rank's columns are those
+ * from column `first` on, as many as `weight` (D) or `columns` says. The caller adds the sums, and the dots, of all ranks
+ * between the two operations of each direction. With one rank the result is that of cs_op_rms and cs_op_rms_grad with one
+ * head.
+ *
+ * sums (N, 1) f32 = the sum of the squares of this rank's columns of each row. */
+void cs_op_rms_sums(cs_stream *stream, cs_tensor sums, cs_tensor x, int64_t first, int64_t columns);
+/* y = x * stats * weight, where stats (N, 1) f32 = 1/sqrt(sums / whole + epsilon). */
+void cs_op_rms_apply(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor sums, cs_tensor x, cs_tensor weight,
+                     int64_t first, int64_t whole, float epsilon);
+/* dots (N, 1) f32 = the sum of dy * weight * x over this rank's columns of each row. */
+void cs_op_rms_dots(cs_stream *stream, cs_tensor dots, cs_tensor dy, cs_tensor x, cs_tensor weight, int64_t first);
+/* dx is the gradient of x; adds to dweight (D) f32. dx may be dy. */
+void cs_op_rms_grad_apply(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dots, cs_tensor dy, cs_tensor x,
+                          cs_tensor stats, cs_tensor weight, int64_t first, int64_t whole);
+
 /* GELU in its tanh form (Hendrycks & Gimpel 2016; "gelu_new" in Hugging Face). All tensors are (N, C). y may be x; dx
  * may be dy. */
 void cs_op_gelu(cs_stream *stream, cs_tensor y, cs_tensor x);

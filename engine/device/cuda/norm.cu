@@ -9,7 +9,7 @@ static ce_norm_job make_job(cs_tensor x, cs_tensor stats, cs_tensor weight)
     job.weight = ce_run_view(weight);
     job.items = cs_rows(x);
     job.heads = 1;
-    job.width = job.stride = cs_columns(x);
+    job.width = job.whole = job.stride = cs_columns(x);
     return job;
 }
 

@@ -18,13 +18,17 @@ struct ce_norm_job {
     ce_view dx, dy, beside; /* backward: if `beside` is present, `beside` is added to dx */
     /* backward: partial sums of dweight, (parts, width), then those of dbias if `biased` is true */
     float *stats, *partial;
+    /* for columns that are divided over ranks: for each item, the sum over all ranks that forward or backward needs; else
+     * NULL */
+    const float *sums;
     float epsilon;
     int64_t items, heads, width; /* items: the number of rows times the number of heads */
     /* stride: number of elements from one row to the next; first: column of the first head */
     int64_t stride, first;
     int64_t parts;
-    int group;   /* number of threads that normalize one item together */
-    bool biased; /* backward: true if the gradient of a bias is computed too */
+    int64_t whole; /* number of elements that are normalized together: `width`, or the columns of all ranks */
+    int group;     /* number of threads that normalize one item together */
+    bool biased;   /* backward: true if the gradient of a bias is computed too */
 };
 
 /* Returns the number of threads that normalize one item of this width together. */
@@ -194,14 +198,19 @@ template <bool centered> static __global__ void __launch_bounds__(CE_NORM_MAX_TH
             });
             mean = ce_norm_sum(sum, job.group, scratch) / (float)job.width;
         }
-        sum = 0;
-        ce_norm_each(x, job, work, [&](const float *run, int64_t at) {
-            for (int i = 0; i < CE_RUN; i++) {
-                float difference = ce_run_has(at + i, work.within) ? run[i] - mean : 0;
-                sum += difference * difference;
-            }
-        });
-        float rstd = 1 / sqrtf(ce_norm_sum(sum, job.group, scratch) / (float)job.width + job.epsilon);
+        if (job.sums) {
+            sum = work.item < job.items ? job.sums[work.item] : 0;
+        } else {
+            sum = 0;
+            ce_norm_each(x, job, work, [&](const float *run, int64_t at) {
+                for (int i = 0; i < CE_RUN; i++) {
+                    float difference = ce_run_has(at + i, work.within) ? run[i] - mean : 0;
+                    sum += difference * difference;
+                }
+            });
+            sum = ce_norm_sum(sum, job.group, scratch);
+        }
+        float rstd = 1 / sqrtf(sum / (float)job.whole + job.epsilon);
         ce_norm_each(x, job, work,
                      [&](const float *run, int64_t at) { ce_norm_write(job, work, run, at, mean, rstd); });
         if (work.lane > 0 || work.item >= job.items)

@@ -120,7 +120,11 @@ __device__ inline void ce_norm_grad_item(const ce_norm_job &job, const ce_norm_w
         add(rest_n, rest_g);
     }
     float mean_g = centered ? ce_norm_sum(sum_g, job.group, scratch) / (float)job.width : 0;
-    float mean_gn = ce_norm_sum(sum_gn, job.group, scratch) / (float)job.width;
+    if (job.sums)
+        sum_gn = work.item < job.items ? job.sums[work.item] * rstd : 0;
+    else
+        sum_gn = ce_norm_sum(sum_gn, job.group, scratch);
+    float mean_gn = sum_gn / (float)job.whole;
 #pragma unroll
     for (int r = 0; r < CE_NORM_HELD; r++)
         ce_norm_write_grad(job, work, n[r], g[r], ce_norm_at(job, work, r), mean_g, mean_gn, rstd);
