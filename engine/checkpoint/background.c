@@ -22,7 +22,7 @@ struct ce_background {
     char *dir;
     ce_checkpoint_content content; /* a copy of the caller's content; the elements of its pieces are in `memory` */
     ce_piece *pieces;
-    const void **sources; /* for each piece, the address from which its elements are copied */
+    ce_piece *sources; /* the caller's pieces, from which the elements are copied; their names are not used */
     /* Copy functions for `sources`; NULL if the sources are in host memory. */
     const ce_checkpoint_device_copy *device_copy;
     char *memory;
@@ -88,8 +88,9 @@ static void copy_pieces(ce_background *b, const ce_checkpoint_content *content)
     for (int64_t i = 0; i < content->piece_count; i++) {
         b->pieces[i] = content->pieces[i];
         b->pieces[i].name = copy_of(content->pieces[i].name);
-        b->sources[i] = content->pieces[i].data;
+        b->sources[i] = content->pieces[i];
         b->pieces[i].data = b->memory + at;
+        b->pieces[i].pitch = 0;
         at += piece_bytes(&content->pieces[i]);
     }
 }
@@ -146,20 +147,11 @@ static void end_work(ce_background *b, cs_status status)
     atomic_store(&b->done, true);
 }
 
-static void copy_piece(const ce_background *b, int64_t i)
-{
-    size_t bytes = ce_piece_bytes(&b->pieces[i]);
-    if (b->device_copy && bytes > 0)
-        b->device_copy->fetch(b->device_copy->argument, b->pieces[i].data, b->sources[i], bytes);
-    else if (bytes > 0)
-        memcpy(b->pieces[i].data, b->sources[i], bytes);
-}
-
 static void *copy_and_write(void *argument)
 {
     ce_background *b = argument;
     for (int64_t i = 0; i < b->content.piece_count; i++)
-        copy_piece(b, i);
+        ce_piece_fetch(b->pieces[i].data, &b->sources[i], b->sources[i].range, b->device_copy);
     pthread_mutex_lock(&b->mutex);
     b->copied = true;
     pthread_cond_signal(&b->changed);

@@ -12,17 +12,18 @@
  * A shard is an ordinary safetensors file of axis-aligned boxes in the sharded convention of PyTorch DCP. A chunk is
  * one box in a file. A shard's header has a CRC32C for every 16 MiB block of every chunk; the manifest has the CRC32C
  * of each header. A file has at most one box of a tensor, so a rank writes a few files per folder, and all but the
- * first are small. A save writes into the staging directory .cspeed-tmp-<tag>-<id>, calls fsync on files and
+ * first are usually small. A save writes into the staging directory .cspeed-tmp-<tag>-<id>, calls fsync on files and
  * directories, renames the directory, then replaces `latest` by a rename. A directory without a valid manifest is not a
  * checkpoint.
  *
- * The caller describes its state in pieces: a piece is a contiguous range of a named row-major tensor, with the address
- * of its elements. */
+ * The caller describes its state in pieces. A piece names a row-major tensor and has the address of some of its
+ * elements. Tensor parallelism cuts a tensor into boxes, and ZeRO divides the elements of a box into ranges; so a piece
+ * is a range of the elements of a box of the tensor. */
 #ifndef CE_CHECKPOINT_CHECKPOINT_H
 #define CE_CHECKPOINT_CHECKPOINT_H
 
 #include "json/json.h"
-#include "base/range.h"
+#include "base/boxes.h"
 #include "base/status.h"
 #include "cspeed/comm.h"
 
@@ -32,8 +33,12 @@ typedef struct {
     cs_dtype dtype;     /* When saving, the type in memory and in the file; when loading, the type in memory. */
     int32_t dims;
     int64_t shape[CS_MAX_DIMS]; /* shape of the whole tensor, without padding */
-    ce_range range;             /* the range of the tensor's elements, in row-major order, that this piece covers */
-    void *data;
+    ce_box part;                /* the box of the tensor in which the piece lies; if dims is 0: the whole tensor */
+    ce_range range;             /* the elements of `part`, counted in the box's own row-major order */
+    void *data;                 /* address of the first of these elements */
+    /* 0: the elements are contiguous in memory. Otherwise `range` is all of `part`, the elements of a row of `part` (its
+     * last dimension) are contiguous, and each row begins `pitch` elements after the row before it. */
+    int64_t pitch;
 } ce_piece;
 
 static inline size_t ce_piece_bytes(const ce_piece *piece)

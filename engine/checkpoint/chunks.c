@@ -146,30 +146,23 @@ static int by_place(const void *one, const void *other)
     return (a->from > b->from) - (a->from < b->from);
 }
 
-/* Checks that the chunks cover the tensor exactly once. Boxes that are contiguous ranges must follow one another
- * without a gap; other boxes are compared pairwise for overlap. */
+/* Checks that the chunks cover the tensor exactly once. */
 static cs_status check_tensor(const ce_chunk *chunks, int64_t count, const ce_manifest_tensor *tensor,
                               const char *directory)
 {
     int64_t elements, sum = 0;
-    bool ranges = true;
+    CE_FREED ce_box *boxes = ce_must_alloc((size_t)count * sizeof *boxes + 1);
     ce_boxes_count(&elements, tensor->shape, tensor->dims, 1);
     for (int64_t i = 0; i < count; i++) {
-        const ce_chunk *chunk = &chunks[i];
-        if (chunk->count == 0)
-            continue;
-        int64_t last = ce_boxes_place(&chunk->box, tensor->shape, chunk->count - 1);
-        ranges = ranges && chunk->from == sum && last == chunk->from + chunk->count - 1;
-        if (__builtin_add_overflow(sum, chunk->count, &sum) || sum > elements)
+        boxes[i] = chunks[i].box;
+        if (__builtin_add_overflow(sum, chunks[i].count, &sum) || sum > elements)
             return ce_fail(CS_BAD_FILE, "%s: parts of tensor %s are in the shards twice", directory, tensor->name);
     }
     if (sum != elements)
         return ce_fail(CS_BAD_FILE, "%s: the shards contain only %lld of the %lld elements of tensor %s", directory,
                        (long long)sum, (long long)elements, tensor->name);
-    for (int64_t i = 0; i < count && !ranges; i++)
-        for (int64_t j = 0; j < i; j++)
-            if (ce_boxes_overlap(&chunks[i].box, &chunks[j].box))
-                return ce_fail(CS_BAD_FILE, "%s: parts of tensor %s are in the shards twice", directory, tensor->name);
+    if (ce_range_length(ce_boxes_cover(boxes, count, tensor->shape, tensor->dims).elements) > 0)
+        return ce_fail(CS_BAD_FILE, "%s: parts of tensor %s are in the shards twice", directory, tensor->name);
     return CS_OK;
 }
 

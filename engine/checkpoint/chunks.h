@@ -3,7 +3,7 @@
 #ifndef CE_CHECKPOINT_CHUNKS_H
 #define CE_CHECKPOINT_CHUNKS_H
 
-#include "checkpoint/boxes.h"
+#include "base/boxes.h"
 #include "checkpoint/manifest.h"
 
 typedef struct {

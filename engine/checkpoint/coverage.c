@@ -2,7 +2,6 @@
  * tensors. */
 #include "checkpoint/save.h"
 #include "comm/collective_status.h"
-#include "checkpoint/boxes.h"
 #include "checkpoint/write_plan.h"
 #include "checkpoint/safetensors.h"
 #include "base/must.h"
@@ -10,12 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Describes a piece as the JSON list that is sent to rank 0: [name, folder, dtype, shape, from, to]. */
+/* Describes a piece as the JSON list that is sent to rank 0: [name, folder, dtype, shape, from, to], and, if the piece's
+ * part is not the whole tensor, its offset and size. */
 static json_t *describe(const ce_piece *piece)
 {
-    return json_pack("[s i i o I I]", piece->name, ce_write_plan_folder(piece->folder), (int)piece->dtype,
-                     ce_safetensors_numbers(piece->shape, piece->dims), (json_int_t)piece->range.from,
-                     (json_int_t)piece->range.to);
+    const ce_box *part = &piece->part;
+    json_t *row = json_pack("[s i i o I I]", piece->name, ce_write_plan_folder(piece->folder), (int)piece->dtype,
+                            ce_safetensors_numbers(piece->shape, piece->dims), (json_int_t)piece->range.from,
+                            (json_int_t)piece->range.to);
+    if (part->dims > 0 && memcmp(part->size, piece->shape, (size_t)part->dims * sizeof *part->size) != 0) {
+        json_array_append_new(row, ce_safetensors_numbers(part->offset, part->dims));
+        json_array_append_new(row, ce_safetensors_numbers(part->size, part->dims));
+    }
+    return row;
 }
 
 static char *describe_all(const ce_piece *pieces, int64_t count)
@@ -27,6 +33,12 @@ static char *describe_all(const ce_piece *pieces, int64_t count)
     return text;
 }
 
+static void read_numbers(int64_t *numbers, const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        numbers[i] = json_integer_value(json_array_get(list, i));
+}
+
 /* The inverse of describe(): makes a piece from the JSON list `row`. The name is borrowed from `row`. */
 static ce_piece read_row(const json_t *row)
 {
@@ -36,18 +48,16 @@ static ce_piece read_row(const json_t *row)
     piece.dtype = (cs_dtype)json_integer_value(json_array_get(row, 2));
     piece.range.from = json_integer_value(json_array_get(row, 4));
     piece.range.to = json_integer_value(json_array_get(row, 5));
-    for (int i = 0; i < piece.dims; i++)
-        piece.shape[i] = json_integer_value(json_array_get(shape, (size_t)i));
+    read_numbers(piece.shape, shape);
+    piece.part.dims = (int32_t)json_array_size(json_array_get(row, 6));
+    read_numbers(piece.part.offset, json_array_get(row, 6));
+    read_numbers(piece.part.size, json_array_get(row, 7));
     return piece;
 }
 
-static int by_place(const void *one, const void *other)
+static int by_name(const void *one, const void *other)
 {
-    const ce_piece *a = one, *b = other;
-    int names = strcmp(a->name, b->name);
-    if (names != 0 || a->range.from != b->range.from)
-        return names != 0 ? names : a->range.from < b->range.from ? -1 : 1;
-    return (a->range.to > b->range.to) - (a->range.to < b->range.to);
+    return strcmp(((const ce_piece *)one)->name, ((const ce_piece *)other)->name);
 }
 
 static bool alike(const ce_piece *a, const ce_piece *b)
@@ -56,30 +66,24 @@ static bool alike(const ce_piece *a, const ce_piece *b)
            memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) == 0;
 }
 
-/* Checks that the pieces of one tensor, which are sorted by position, have the same type, shape and folder and cover
- * each element exactly once. */
-static cs_status check_tensor(const ce_piece *pieces, int64_t count, int64_t elements)
+/* Checks that the pieces of one tensor have the same type, shape and folder and cover each element exactly once. */
+static cs_status check_tensor(const ce_piece *pieces, int64_t count)
 {
-    int64_t end = 0;
+    CE_FREED ce_box *boxes = ce_must_alloc((size_t)count * CE_MAX_BOXES * sizeof *boxes);
+    int64_t used = 0;
     for (int64_t i = 0; i < count; i++) {
-        const ce_piece *piece = &pieces[i];
-        if (!alike(piece, pieces))
+        if (!alike(&pieces[i], pieces))
             return ce_fail(CS_BAD_CONFIG,
                            "checkpoint: tensor %s has different types, shapes or folders on different ranks",
-                           piece->name);
-        if (ce_range_length(piece->range) == 0)
-            continue;
-        if (piece->range.from != end)
-            return ce_fail(CS_BAD_CONFIG, "checkpoint: elements %lld to %lld of tensor %s are %s",
-                           (long long)(piece->range.from < end ? piece->range.from : end),
-                           (long long)(piece->range.from < end ? end : piece->range.from), piece->name,
-                           piece->range.from < end ? "written twice" : "written by no rank");
-        end = piece->range.to;
+                           pieces->name);
+        used += ce_piece_boxes(boxes + used, &pieces[i]);
     }
-    if (end != elements)
-        return ce_fail(CS_BAD_CONFIG, "checkpoint: elements %lld to %lld of tensor %s are written by no rank",
-                       (long long)end, (long long)elements, pieces->name);
-    return CS_OK;
+    ce_boxes_fault fault = ce_boxes_cover(boxes, used, pieces->shape, pieces->dims);
+    if (ce_range_length(fault.elements) == 0)
+        return CS_OK;
+    return ce_fail(CS_BAD_CONFIG, "checkpoint: elements %lld to %lld of tensor %s are written %s",
+                   (long long)fault.elements.from, (long long)fault.elements.to, pieces->name,
+                   fault.twice ? "twice" : "by no rank");
 }
 
 static void add_tensor(ce_coverage *coverage, const ce_piece *piece, int64_t elements)
@@ -96,13 +100,13 @@ static void add_tensor(ce_coverage *coverage, const ce_piece *piece, int64_t ele
 
 static cs_status check_all(ce_coverage *coverage, ce_piece *pieces, int64_t count)
 {
-    qsort(pieces, (size_t)count, sizeof *pieces, by_place);
+    qsort(pieces, (size_t)count, sizeof *pieces, by_name);
     for (int64_t i = 0, next; i < count; i = next) {
         int64_t elements;
         for (next = i + 1; next < count && strcmp(pieces[next].name, pieces[i].name) == 0;)
             next++;
         ce_boxes_count(&elements, pieces[i].shape, pieces[i].dims, 1);
-        CE_TRY(check_tensor(&pieces[i], next - i, elements));
+        CE_TRY(check_tensor(&pieces[i], next - i));
         add_tensor(coverage, &pieces[i], elements);
     }
     return CS_OK;

@@ -2,7 +2,7 @@
 #include "checkpoint/manifest.h"
 #include "base/crc.h"
 #include "base/must.h"
-#include "checkpoint/boxes.h"
+#include "base/boxes.h"
 #include "base/files.h"
 #include "checkpoint/write_plan.h"
 #include "checkpoint/safetensors.h"

@@ -1,10 +1,11 @@
 /* read_pieces.c - loads state: fills pieces from the chunks of the checkpoint that intersect them. A piece is any range
- * of a tensor, in the memory of this rank. A chunk is one box of a tensor, in a file.
+ * of the elements of a box of a tensor, in the memory of this rank. A chunk is one box of a tensor, in a file.
  *
- * The intersection of a chunk and a piece is a range of the chunk's elements; copying this range is one transfer.
- * Transfers are sorted by file and position. A block that any transfer needs is read from its first byte to its last,
- * because its checksum covers all of it. The block is read in windows that stay in the processor's cache between
- * checksum and copy, so that data cross the memory bus once. */
+ * A block that contains elements of any piece is read from its first byte to its last, because its checksum covers all of
+ * it. The block is read in windows that stay in the processor's cache between checksum and copy, so that data cross the
+ * memory bus once. The intersection of a chunk and a piece is a range of the elements of a box; copying those of these
+ * elements that are in one window is one transfer. Transfers are sorted by file and position, so each window is read
+ * once, however many pieces have elements of it. */
 #include "base/must.h"
 #include "base/crc.h"
 #include "base/plural.h"
@@ -13,6 +14,7 @@
 #include "checkpoint/blocks.h"
 #include "checkpoint/convert.h"
 #include "base/files.h"
+#include "checkpoint/piece.h"
 #include "checkpoint/write_plan.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors.h"
@@ -26,7 +28,8 @@
 typedef struct {
     const ce_chunk *chunk;
     const ce_piece *piece;
-    ce_range cut; /* the range of the chunk's elements that is copied */
+    int64_t window;  /* number of the window, counted from the beginning of the chunk */
+    ce_range common; /* the elements that are copied, as elements of the box that chunk and piece have in common */
 } transfer;
 
 /* Bytes of a window, and number of windows in a block. */
@@ -41,8 +44,11 @@ typedef struct {
     int64_t window; /* the window of the block that is in `buffer`; -1 if none is */
     uint32_t crc;   /* CRC32C of the block from its beginning to the end of `window` */
     char *buffer;
-    char *converted; /* staging buffer for pieces in device memory; NULL if all pieces are in host memory */
-    int64_t file;    /* index of the open file; -1 if none is open */
+    /* Staging buffer for pieces in device memory; NULL if all pieces are in host memory. It has `staged` bytes, whose
+     * place in device memory is `staged_for`. */
+    char *converted, *staged_for;
+    size_t staged;
+    int64_t file; /* index of the open file; -1 if none is open */
     int descriptor;
     char *path;
     ce_progress progress;
@@ -151,13 +157,48 @@ static int by_file(const void *one, const void *other)
         return a->chunk->file < b->chunk->file ? -1 : 1;
     if (a->chunk->offset != b->chunk->offset)
         return a->chunk->offset < b->chunk->offset ? -1 : 1;
-    return (a->cut.from > b->cut.from) - (a->cut.from < b->cut.from);
+    if (a->window != b->window)
+        return a->window < b->window ? -1 : 1;
+    return (a->piece > b->piece) - (a->piece < b->piece);
 }
 
-static void add_transfer(piece_reader *r, int64_t *capacity, transfer next)
+static cs_dtype stored_type(const piece_reader *r, const ce_chunk *chunk)
 {
-    CE_MUST_HOLD(r->transfers, *capacity, r->count + 1);
-    r->transfers[r->count++] = next;
+    return r->reader->manifest.tensors[chunk->tensor].dtype;
+}
+
+/* The elements that a chunk and a piece have in common: a box, relative to the chunk and to the piece's part. */
+typedef struct {
+    ce_box part, in_chunk, in_part;
+} meeting;
+
+static bool meets(meeting *m, const ce_chunk *chunk, const ce_piece *piece)
+{
+    ce_box both;
+    m->part = ce_piece_part(piece);
+    if (!ce_boxes_meet(&both, &chunk->box, &m->part))
+        return false;
+    m->in_chunk = ce_boxes_within(&both, &chunk->box);
+    m->in_part = ce_boxes_within(&both, &m->part);
+    return true;
+}
+
+/* Lists one transfer for each window of the chunk that has elements of the piece. */
+static void add_transfers(piece_reader *r, int64_t *capacity, const ce_chunk *chunk, const ce_piece *piece)
+{
+    int64_t length = WINDOW / (int64_t)cs_dtype_bytes(stored_type(r, chunk));
+    meeting m;
+    if (!meets(&m, chunk, piece))
+        return;
+    ce_range wanted = ce_boxes_cut(&m.in_part, m.part.size, piece->range);
+    for (int64_t at = wanted.from, next; at < wanted.to; at = next) {
+        int64_t window = ce_boxes_place(&m.in_chunk, chunk->box.size, at) / length;
+        ce_range inside = { window * length, (window + 1) * length };
+        next = ce_boxes_cut(&m.in_chunk, chunk->box.size, inside).to;
+        next = next < wanted.to ? next : wanted.to;
+        CE_MUST_HOLD(r->transfers, *capacity, r->count + 1);
+        r->transfers[r->count++] = (transfer){ chunk, piece, window, { at, next } };
+    }
 }
 
 static void list_transfers(piece_reader *r, const ce_piece *pieces, int64_t count)
@@ -165,17 +206,12 @@ static void list_transfers(piece_reader *r, const ce_piece *pieces, int64_t coun
     const ce_manifest *manifest = &r->reader->manifest;
     int64_t capacity = 0;
     for (int64_t i = 0; i < count; i++) {
-        const ce_piece *piece = &pieces[i];
-        if (ce_range_length(piece->range) == 0 || !ce_manifest_find(manifest, piece->name))
+        const ce_manifest_tensor *tensor = ce_manifest_find(manifest, pieces[i].name);
+        if (ce_range_length(pieces[i].range) == 0 || !tensor)
             continue;
-        ce_range of_tensor =
-            ce_chunks_of(&r->reader->chunks, ce_manifest_find(manifest, piece->name) - manifest->tensors);
-        for (int64_t c = of_tensor.from; c < of_tensor.to; c++) {
-            const ce_chunk *chunk = &r->reader->chunks.chunks[c];
-            ce_range cut = ce_boxes_cut(&chunk->box, piece->shape, piece->range);
-            if (ce_range_length(cut) > 0)
-                add_transfer(r, &capacity, (transfer){ chunk, piece, cut });
-        }
+        ce_range of_tensor = ce_chunks_of(&r->reader->chunks, tensor - manifest->tensors);
+        for (int64_t c = of_tensor.from; c < of_tensor.to; c++)
+            add_transfers(r, &capacity, &r->reader->chunks.chunks[c], &pieces[i]);
     }
     if (r->count > 1)
         qsort(r->transfers, (size_t)r->count, sizeof *r->transfers, by_file);
@@ -234,48 +270,63 @@ static cs_status load_window(piece_reader *r, const ce_chunk *chunk, int64_t ind
     return CS_OK;
 }
 
-static void store_elements(const piece_reader *r, void *to, cs_dtype dtype, const void *from, cs_dtype stored,
-                           int64_t count)
+/* Sends the staged elements to device memory. */
+static void send_staged(piece_reader *r)
 {
     const ce_checkpoint_device_copy *device_copy = r->reader->reading.device_copy;
-    ce_convert_elements(device_copy ? r->converted : to, dtype, from, stored, count);
-    if (device_copy)
-        device_copy->send(device_copy->argument, to, r->converted, (size_t)count * cs_dtype_bytes(dtype));
+    if (r->staged > 0)
+        device_copy->send(device_copy->argument, r->staged_for, r->converted, r->staged);
+    r->staged = 0;
 }
 
-/* Copies the given elements of the chunk from the buffer to the piece. Elements that are consecutive in the chunk and
- * also in the piece are copied together. The buffer begins with the chunk's element number `first`. */
-static void copy_out(const piece_reader *r, const transfer *t, ce_range elements, int64_t first, cs_dtype stored)
+/* Stores elements in host memory at `to`, or stages them for device memory at `to`. Elements that are adjacent in device
+ * memory are sent together. */
+static void store_elements(piece_reader *r, char *to, cs_dtype dtype, const void *from, cs_dtype stored, int64_t count)
+{
+    size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
+    if (r->converted && to != r->staged_for + r->staged)
+        send_staged(r);
+    if (r->staged == 0)
+        r->staged_for = to;
+    ce_convert_elements(r->converted ? r->converted + r->staged : to, dtype, from, stored, count);
+    r->staged += r->converted ? bytes : 0;
+}
+
+/* Copies the elements of a transfer from the buffer, which has the transfer's window, to the piece. Elements that are
+ * consecutive in the chunk and also in the piece's memory are copied together. */
+static void copy_out(piece_reader *r, const transfer *t)
 {
     const ce_piece *piece = t->piece;
-    int64_t run = ce_boxes_run(&t->chunk->box, piece->shape);
-    size_t size = cs_dtype_bytes(stored);
-    for (int64_t at = elements.from, next; at < elements.to; at = next) {
-        next = (at / run + 1) * run < elements.to ? (at / run + 1) * run : elements.to;
-        int64_t place = ce_boxes_place(&t->chunk->box, piece->shape, at) - piece->range.from;
-        store_elements(r, (char *)piece->data + (size_t)place * cs_dtype_bytes(piece->dtype), piece->dtype,
-                       r->buffer + (size_t)(at - first) * size, stored, next - at);
+    cs_dtype stored = stored_type(r, t->chunk);
+    int64_t first = t->window * (WINDOW / (int64_t)cs_dtype_bytes(stored));
+    meeting m;
+    meets(&m, t->chunk, piece);
+    int64_t in_chunk = ce_boxes_run(&m.in_chunk, t->chunk->box.size), in_part = ce_boxes_run(&m.in_part, m.part.size);
+    int64_t run = in_chunk < in_part ? in_chunk : in_part;
+    for (int64_t at = t->common.from, next; at < t->common.to; at = next) {
+        int64_t contiguous;
+        char *to = ce_piece_at(piece, ce_boxes_place(&m.in_part, m.part.size, at), &contiguous);
+        next = (at / run + 1) * run;
+        next = next - at < contiguous ? next : at + contiguous;
+        next = next < t->common.to ? next : t->common.to;
+        int64_t place = ce_boxes_place(&m.in_chunk, t->chunk->box.size, at) - first;
+        store_elements(r, to, piece->dtype, r->buffer + (size_t)place * cs_dtype_bytes(stored), stored, next - at);
     }
-}
-
-static cs_status copy_transfer(piece_reader *r, const transfer *t)
-{
-    cs_dtype stored = r->reader->manifest.tensors[t->chunk->tensor].dtype;
-    int64_t length = WINDOW / (int64_t)cs_dtype_bytes(stored);
-    CE_TRY(open_file(r, t->chunk->file));
-    for (int64_t window = t->cut.from / length; window * length < t->cut.to; window++) {
-        ce_range inside = { window * length, (window + 1) * length };
-        CE_TRY(load_window(r, t->chunk, window / WINDOWS, window % WINDOWS));
-        ce_range wanted = ce_range_overlap(t->cut, inside);
-        copy_out(r, t, wanted, inside.from, stored);
-        ce_progress_add(&r->progress, ce_range_length(wanted) * (int64_t)cs_dtype_bytes(stored));
-    }
-    return CS_OK;
+    send_staged(r);
 }
 
 static int64_t bytes_of(const piece_reader *r, const transfer *t)
 {
-    return ce_range_length(t->cut) * (int64_t)cs_dtype_bytes(r->reader->manifest.tensors[t->chunk->tensor].dtype);
+    return ce_range_length(t->common) * (int64_t)cs_dtype_bytes(stored_type(r, t->chunk));
+}
+
+static cs_status copy_transfer(piece_reader *r, const transfer *t)
+{
+    CE_TRY(open_file(r, t->chunk->file));
+    CE_TRY(load_window(r, t->chunk, t->window / WINDOWS, t->window % WINDOWS));
+    copy_out(r, t);
+    ce_progress_add(&r->progress, bytes_of(r, t));
+    return CS_OK;
 }
 
 static cs_status copy_transfers(piece_reader *r)

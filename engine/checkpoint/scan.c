@@ -136,7 +136,9 @@ cs_status ce_scan_compare(ce_scan_difference *difference, ce_checkpoint_reader *
     ce_boxes_count(&count, tensor->shape, tensor->dims, 1);
     for (int64_t from = 0; from < count; from += WINDOW) {
         ce_range range = { from, from + WINDOW < count ? from + WINDOW : count };
-        ce_piece piece = { name, "weights", dtype, tensor->dims, { 0 }, range, a };
+        ce_piece piece = {
+            .name = name, .folder = "weights", .dtype = dtype, .dims = tensor->dims, .range = range, .data = a
+        };
         memcpy(piece.shape, tensor->shape, sizeof piece.shape);
         CE_TRY(ce_checkpoint_read(one, self, &piece, 1));
         piece.data = b;

@@ -152,7 +152,7 @@ typedef struct {
     const ce_write_plan_file *file;
     const ce_checkpoint_content *content;
     uint32_t *crcs;
-    char *buffer; /* host copy of one block of device memory; NULL if the pieces are in host memory */
+    char *buffer; /* a copy of one block that is not contiguous in host memory; NULL before the first such block */
 } writing;
 
 /* Checks a block for infinities and NaNs, computes its checksum and writes it. It works in steps that are small enough
@@ -171,13 +171,15 @@ static cs_status write_block(writing *w, const ce_piece *piece, uint32_t *crc, c
     return CS_OK;
 }
 
-/* Returns the address of the data in host memory, after copying them from device memory if necessary. */
-static const char *bring(const writing *w, const char *data, int64_t bytes)
+/* Returns the address of elements of a piece in host memory, after copying them if they are in device memory or not
+ * contiguous. */
+static const char *bring(writing *w, const ce_piece *piece, ce_range elements)
 {
-    const ce_checkpoint_device_copy *device_copy = w->content->device_copy;
-    if (!device_copy)
-        return data;
-    device_copy->fetch(device_copy->argument, w->buffer, data, (size_t)bytes);
+    if (!w->content->device_copy && !piece->pitch)
+        return ce_piece_at(piece, elements.from, NULL);
+    if (!w->buffer)
+        w->buffer = ce_must_alloc(CE_SHARDFILE_BLOCK);
+    ce_piece_fetch(w->buffer, piece, elements, w->content->device_copy);
     return w->buffer;
 }
 
@@ -186,10 +188,10 @@ static cs_status write_data(writing *w)
     uint32_t *crc = w->crcs;
     for (int64_t i = 0; i < w->file->count; i++) {
         const ce_write_plan_chunk *chunk = &w->file->chunks[i];
-        int64_t bytes = chunk_bytes(chunk);
-        for (int64_t from = 0; from < bytes; from += CE_SHARDFILE_BLOCK) {
-            int64_t now = bytes - from < CE_SHARDFILE_BLOCK ? bytes - from : CE_SHARDFILE_BLOCK;
-            CE_TRY(write_block(w, chunk->piece, crc++, bring(w, chunk->data + from, now), now));
+        int64_t size = (int64_t)cs_dtype_bytes(chunk->piece->dtype), length = CE_SHARDFILE_BLOCK / size;
+        for (int64_t from = chunk->elements.from; from < chunk->elements.to; from += length) {
+            ce_range block = ce_range_overlap(chunk->elements, (ce_range){ from, from + length });
+            CE_TRY(write_block(w, chunk->piece, crc++, bring(w, chunk->piece, block), ce_range_length(block) * size));
         }
     }
     return CS_OK;
@@ -224,7 +226,6 @@ cs_status ce_shardfile_write(ce_shardfile_record *record, const char *path, cons
     for (int64_t i = 0; i < file->count; i++)
         blocks += chunk_blocks(&file->chunks[i]);
     w.crcs = ce_must_alloc((size_t)blocks * sizeof *w.crcs);
-    w.buffer = content->device_copy ? ce_must_alloc(CE_SHARDFILE_BLOCK) : NULL;
     cs_status status = write_file(record, &w, path, save_id);
     ce_direct_writer_close(&w.writer);
     free(w.buffer);

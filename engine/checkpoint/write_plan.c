@@ -29,6 +29,25 @@ static cs_status check_name(const char *name)
     return CS_OK;
 }
 
+/* Checks that the piece's part is in the tensor, and that its pitch fits the part. */
+static cs_status check_part(const ce_piece *piece)
+{
+    const ce_box *part = &piece->part;
+    bool fits = part->dims == 0 || part->dims == piece->dims;
+    for (int i = 0; i < part->dims && fits; i++)
+        fits = part->offset[i] >= 0 && part->size[i] >= 0 && part->offset[i] <= piece->shape[i] - part->size[i];
+    if (!fits)
+        return ce_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: a part of it is outside the tensor", piece->name);
+    if (piece->pitch == 0)
+        return CS_OK;
+    ce_box whole = ce_piece_part(piece);
+    if (piece->dims == 0 || piece->pitch < whole.size[piece->dims - 1] ||
+        ce_range_length(piece->range) != ce_boxes_volume(&whole))
+        return ce_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: a part with rows %lld elements apart is not complete",
+                       piece->name, (long long)piece->pitch);
+    return CS_OK;
+}
+
 static cs_status check_piece(const ce_piece *piece)
 {
     int64_t count;
@@ -47,6 +66,9 @@ static cs_status check_piece(const ce_piece *piece)
                            (long long)piece->shape[i]);
     if (!ce_boxes_count(&count, piece->shape, piece->dims, (int64_t)cs_dtype_bytes(piece->dtype)))
         return ce_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: more bytes than a file can have", piece->name);
+    CE_TRY(check_part(piece));
+    ce_box part = ce_piece_part(piece);
+    count = ce_boxes_volume(&part);
     ce_range range = piece->range;
     if (range.from < 0 || range.to < range.from || range.to > count || (!piece->data && range.to > range.from))
         return ce_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: elements %lld to %lld of %lld%s", piece->name,
@@ -70,7 +92,9 @@ static int by_tensor(const void *one, const void *other)
         return a->folder != b->folder ? a->folder - b->folder : names;
     if (a->count != b->count)
         return a->count > b->count ? -1 : 1;
-    return (a->data > b->data) - (a->data < b->data);
+    if (a->piece != b->piece)
+        return a->piece > b->piece ? 1 : -1;
+    return (a->elements.from > b->elements.from) - (a->elements.from < b->elements.from);
 }
 
 static int by_file(const void *one, const void *other)
@@ -87,13 +111,13 @@ static int by_file(const void *one, const void *other)
 static void add_piece(ce_write_plan *plan, const ce_piece *piece)
 {
     ce_box boxes[CE_MAX_BOXES];
-    int64_t bytes = (int64_t)cs_dtype_bytes(piece->dtype), done = 0;
-    int count = ce_boxes_split(boxes, piece->shape, piece->dims, piece->range);
+    int64_t from = piece->range.from;
+    int count = ce_piece_boxes(boxes, piece);
     for (int i = 0; i < count; i++) {
         ce_write_plan_chunk chunk = { .piece = piece, .box = boxes[i], .folder = ce_write_plan_folder(piece->folder) };
-        chunk.data = (const char *)piece->data + done * bytes;
         chunk.count = ce_boxes_volume(&boxes[i]);
-        done += chunk.count;
+        chunk.elements = (ce_range){ from, from + chunk.count };
+        from = chunk.elements.to;
         plan->chunks[plan->chunk_count++] = chunk;
     }
 }

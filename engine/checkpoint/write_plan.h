@@ -3,12 +3,11 @@
  *
  * A file has at most one box of each tensor, because PyTorch's reader of sharded safetensors expects one box for each
  * key. So if a rank has three boxes of a tensor, it writes three files into the tensor's folder. A range of a matrix
- * has at most three boxes. The first file gets the largest box of each tensor. */
+ * has at most three boxes; a matrix that tensor parallelism cuts into q, k and v has up to nine. The first file gets the largest box of each tensor. */
 #ifndef CE_CHECKPOINT_WRITE_PLAN_H
 #define CE_CHECKPOINT_WRITE_PLAN_H
 
-#include "checkpoint/boxes.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/piece.h"
 
 enum { CE_WRITE_PLAN_WEIGHTS, CE_WRITE_PLAN_OPTIM, CE_WRITE_PLAN_FOLDERS };
 extern const char *const ce_write_plan_folders[CE_WRITE_PLAN_FOLDERS];
@@ -16,8 +15,8 @@ extern const char *const ce_write_plan_folders[CE_WRITE_PLAN_FOLDERS];
 typedef struct {
     const ce_piece *piece;
     ce_box box;
-    const char *data; /* the box's elements, which are contiguous in memory */
-    int64_t count;    /* number of elements in the box */
+    ce_range elements; /* the box's elements, as elements of the piece's part */
+    int64_t count;     /* number of elements in the box */
     int folder;
     int file; /* number of the file, counted from 0 among this rank's files in the folder */
 } ce_write_plan_chunk;

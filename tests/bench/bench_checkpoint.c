@@ -185,7 +185,13 @@ static void measure_io(int megabytes, int count)
         for (int k = 0; k < TENSOR; k++)
             data[k] = (float)(k ^ i);
         snprintf(names[i], sizeof names[i], "t%d", i);
-        pieces[i] = (ce_piece){ names[i], i % 3 ? "optim" : "weights", CS_F32, 1, { TENSOR }, { 0, TENSOR }, data };
+        pieces[i] = (ce_piece){ .name = names[i],
+                                .folder = i % 3 ? "optim" : "weights",
+                                .dtype = CS_F32,
+                                .dims = 1,
+                                .shape = { TENSOR },
+                                .range = { 0, TENSOR },
+                                .data = data };
     }
     keep_in_memory(&p);
     for (int i = 0; i < count; i++)

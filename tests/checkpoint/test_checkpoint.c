@@ -57,7 +57,9 @@ START_TEST(types_convert)
     static const cs_dtype dtypes[] = { CS_F32, CS_BF16, CS_F16 };
     float wide[6] = { 0, 1, -2.5f, 1024, 0.15625f, -0.0078125f }; /* values that all three types represent exactly */
     cs_comm *comm = saved_world();
-    ce_piece piece = { "w", "weights", CS_F32, 2, { 2, 3 }, { 0, 6 }, wide };
+    ce_piece piece = {
+        .name = "w", .folder = "weights", .dtype = CS_F32, .dims = 2, .shape = { 2, 3 }, .range = { 0, 6 }, .data = wide
+    };
     ce_checkpoint_content content = { .tag = "t", .config_text = "{}", .pieces = &piece, .piece_count = 1 };
     shell_enter();
     SHOULD(ce_checkpoint_save(comm, "out", &content));
@@ -256,8 +258,20 @@ START_TEST(pieces_must_fit_together)
 {
     float data[64] = { 0 };
     cs_comm *comm = saved_world();
-    ce_piece piece[2] = { { "w", "weights", CS_F32, 2, { 8, 8 }, { 0, 32 }, data },
-                          { "w", "weights", CS_F32, 2, { 8, 8 }, { 32, 64 }, data } };
+    ce_piece piece[2] = { { .name = "w",
+                            .folder = "weights",
+                            .dtype = CS_F32,
+                            .dims = 2,
+                            .shape = { 8, 8 },
+                            .range = { 0, 32 },
+                            .data = data },
+                          { .name = "w",
+                            .folder = "weights",
+                            .dtype = CS_F32,
+                            .dims = 2,
+                            .shape = { 8, 8 },
+                            .range = { 32, 64 },
+                            .data = data } };
     ce_checkpoint_content content = { .tag = "t", .config_text = "{}", .pieces = piece, .piece_count = 2 };
     shell_enter();
     SHOULD(ce_checkpoint_save(comm, "out", &content));
@@ -292,9 +306,27 @@ static int want_too_much(void *argument)
     static float data[8];
     cs_comm *comm = saved_world();
     ce_checkpoint_reader *reader;
-    ce_piece piece[3] = { { "absent", "weights", CS_F32, 1, { 4 }, { 0, 4 }, data },
-                          { "h.0.ln.weight", "weights", CS_F32, 2, { 2, 4 }, { 0, 4 }, data },
-                          { "nowhere", "weights", CS_F32, 1, { 4 }, { 0, 4 }, data } };
+    ce_piece piece[3] = { { .name = "absent",
+                            .folder = "weights",
+                            .dtype = CS_F32,
+                            .dims = 1,
+                            .shape = { 4 },
+                            .range = { 0, 4 },
+                            .data = data },
+                          { .name = "h.0.ln.weight",
+                            .folder = "weights",
+                            .dtype = CS_F32,
+                            .dims = 2,
+                            .shape = { 2, 4 },
+                            .range = { 0, 4 },
+                            .data = data },
+                          { .name = "nowhere",
+                            .folder = "weights",
+                            .dtype = CS_F32,
+                            .dims = 1,
+                            .shape = { 4 },
+                            .range = { 0, 4 },
+                            .data = data } };
     (void)argument;
     cs_status status = ce_checkpoint_open(&reader, comm, "out", NULL);
     if (status == CS_OK)
@@ -323,7 +355,13 @@ START_TEST(large_tensors)
     enum { COUNT = 11 << 20, TAIL = 12345 }; /* 44 MiB: three blocks */
     float *data = malloc((COUNT + TAIL) * sizeof *data), *back = calloc(COUNT + TAIL, sizeof *back);
     cs_comm *comm = saved_world();
-    ce_piece piece = { "w", "weights", CS_F32, 1, { COUNT + TAIL }, { 0, COUNT + TAIL }, data };
+    ce_piece piece = { .name = "w",
+                       .folder = "weights",
+                       .dtype = CS_F32,
+                       .dims = 1,
+                       .shape = { COUNT + TAIL },
+                       .range = { 0, COUNT + TAIL },
+                       .data = data };
     ce_checkpoint_content content = { .tag = "t", .config_text = "{}", .pieces = &piece, .piece_count = 1 };
     ce_checkpoint_reader *reader;
     shell_enter();

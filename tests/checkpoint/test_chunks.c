@@ -99,7 +99,13 @@ static cs_status read_all_ranges(void)
     cs_comm *comm = saved_world();
     ce_checkpoint_reader *reader = NULL;
     float data[ELEMENTS];
-    ce_piece piece = { "w", "weights", CS_F32, 2, { ROWS, COLUMNS }, { 0, 0 }, data };
+    ce_piece piece = { .name = "w",
+                       .folder = "weights",
+                       .dtype = CS_F32,
+                       .dims = 2,
+                       .shape = { ROWS, COLUMNS },
+                       .range = { 0, 0 },
+                       .data = data };
     cs_status status = ce_checkpoint_open(&reader, comm, "out", "t");
     for (int from = 0; from < ELEMENTS && status == CS_OK; from += 5) {
         for (int to = from + 1; to <= ELEMENTS && status == CS_OK; to++) {

@@ -299,7 +299,13 @@ START_TEST(full_disks)
     enum { COUNT = 1 << 20 };
     float *data = calloc(COUNT, sizeof *data);
     cs_comm *comm = saved_world();
-    ce_piece piece = { "w", "weights", CS_F32, 1, { COUNT }, { 0, COUNT }, data };
+    ce_piece piece = { .name = "w",
+                       .folder = "weights",
+                       .dtype = CS_F32,
+                       .dims = 1,
+                       .shape = { COUNT },
+                       .range = { 0, COUNT },
+                       .data = data };
     ce_checkpoint_content content = {
         .tag = "big", .config_text = "{}", .step = 9, .pieces = &piece, .piece_count = 1
     };

@@ -317,7 +317,9 @@ static void save_small(const char *tag, int64_t step, json_t *line, int64_t keep
     char text[64];
     float value = (float)step;
     cs_comm *comm = saved_world();
-    ce_piece piece = { "w", "weights", CS_F32, 1, { 1 }, { 0, 1 }, &value };
+    ce_piece piece = {
+        .name = "w", .folder = "weights", .dtype = CS_F32, .dims = 1, .shape = { 1 }, .range = { 0, 1 }, .data = &value
+    };
     ce_checkpoint_content content = { .tag = tag,
                                       .config_text = text,
                                       .step = step,

@@ -30,8 +30,20 @@ START_TEST(names)
 {
     float ln[12] = { 0 }, other[3] = { 5, 6, 7 };
     const ce_piece wanted[] = {
-        { "h.0.ln.weight", "weights", CS_F32, 1, { 12 }, { 0, 12 }, ln },
-        { "nobody", "weights", CS_F32, 1, { 3 }, { 0, 3 }, other },
+        { .name = "h.0.ln.weight",
+          .folder = "weights",
+          .dtype = CS_F32,
+          .dims = 1,
+          .shape = { 12 },
+          .range = { 0, 12 },
+          .data = ln },
+        { .name = "nobody",
+          .folder = "weights",
+          .dtype = CS_F32,
+          .dims = 1,
+          .shape = { 3 },
+          .range = { 0, 3 },
+          .data = other },
     };
     shell_enter();
     ck_assert_int_eq(saved_save("out", "t", 1), CS_OK);
@@ -56,14 +68,22 @@ END_TEST
 START_TEST(verification)
 {
     float ln[12];
-    ce_piece piece = { "h.0.ln.weight", "weights", CS_F32, 1, { 12 }, { 0, 12 }, ln };
+    ce_piece piece = { .name = "h.0.ln.weight",
+                       .folder = "weights",
+                       .dtype = CS_F32,
+                       .dims = 1,
+                       .shape = { 12 },
+                       .range = { 0, 12 },
+                       .data = ln };
     shell_enter();
     ck_assert_int_eq(saved_save("out", "t", 1), CS_OK);
     shell_flip(SHARD, 4100); /* a byte of the tensor `conv`, which the next two calls do not read */
     ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CE_VERIFY_TOUCHED }, "t", &piece, 1), CS_OK);
     ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CE_VERIFY_FULL }, "t", &piece, 1), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "block 0 of tensor conv"));
-    piece = (ce_piece){ "conv", "weights", CS_F32, 1, { 105 }, { 0, 4 }, ln };
+    piece = (ce_piece){
+        .name = "conv", .folder = "weights", .dtype = CS_F32, .dims = 1, .shape = { 105 }, .range = { 0, 4 }, .data = ln
+    };
     memcpy(piece.shape, (int64_t[]){ 3, 5, 7 }, 3 * sizeof(int64_t));
     piece.dims = 3;
     ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CE_VERIFY_TOUCHED }, "t", &piece, 1), CS_BAD_FILE);
@@ -102,8 +122,20 @@ START_TEST(all_kinds_of_writers_write_the_same_bytes)
     shell_enter();
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         cs_comm *comm = saved_world();
-        ce_piece pieces[] = { { "a", "weights", CS_F32, 1, { COUNT }, { 0, COUNT }, data },
-                              { "b", "optim", CS_F32, 1, { COUNT }, { 0, COUNT }, data } };
+        ce_piece pieces[] = { { .name = "a",
+                                .folder = "weights",
+                                .dtype = CS_F32,
+                                .dims = 1,
+                                .shape = { COUNT },
+                                .range = { 0, COUNT },
+                                .data = data },
+                              { .name = "b",
+                                .folder = "optim",
+                                .dtype = CS_F32,
+                                .dims = 1,
+                                .shape = { COUNT },
+                                .range = { 0, COUNT },
+                                .data = data } };
         ce_checkpoint_content content = {
             .tag = "t", .config_text = "{}", .pieces = pieces, .piece_count = 2, .writing = ways[i]
         };

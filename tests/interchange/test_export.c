@@ -47,8 +47,12 @@ static void save_model(const char *config_text, const char *dir, const char *tag
         for (int at = 0; at < model->units[i]->entry_count; at++) {
             const ce_unit_entry *entry = model->units[i]->entries[at];
             ce_piece *piece = &pieces[count++];
-            *piece = (ce_piece){ entry->full_name,    "weights", CS_F32, entry->param.value.dims, { 0 },
-                                 { 0, entry->count }, data };
+            *piece = (ce_piece){ .name = entry->full_name,
+                                 .folder = "weights",
+                                 .dtype = CS_F32,
+                                 .dims = entry->param.value.dims,
+                                 .range = { 0, entry->count },
+                                 .data = data };
             memcpy(piece->shape, entry->param.value.shape, sizeof piece->shape);
         }
     ce_checkpoint_content content = {

@@ -112,7 +112,13 @@ END_TEST
 static void save_floats(const char *dir, float *data, int64_t count)
 {
     cs_comm *comm = saved_world();
-    ce_piece piece = { "w", "weights", CS_F32, 1, { count }, { 0, count }, data };
+    ce_piece piece = { .name = "w",
+                       .folder = "weights",
+                       .dtype = CS_F32,
+                       .dims = 1,
+                       .shape = { count },
+                       .range = { 0, count },
+                       .data = data };
     ce_checkpoint_content content = { .tag = "t", .config_text = "{}", .step = 1, .pieces = &piece, .piece_count = 1 };
     SHOULD(ce_checkpoint_save(comm, dir, &content));
     cs_comm_close(comm);

@@ -8,18 +8,18 @@
 #include <string.h>
 
 static const ce_piece tensors[SAVED_TENSORS] = {
-    { "wte.weight", "weights", CS_F32, 2, { 37, 12 }, { 0 }, NULL },
-    { "h.0.ln.weight", "weights", CS_F32, 1, { 12 }, { 0 }, NULL },
-    { "h.0.qkv", "weights", CS_F32, 2, { 12, 36 }, { 0 }, NULL },
-    { "conv", "weights", CS_F32, 3, { 3, 5, 7 }, { 0 }, NULL },
-    { "scalar", "weights", CS_F32, 0, { 0 }, { 0 }, NULL },
-    { "nothing", "weights", CS_F32, 2, { 3, 0 }, { 0 }, NULL },
-    { "half \"\xc3\xa9\"/..", "weights", CS_BF16, 2, { 13, 1 }, { 0 }, NULL },
-    { "deep", "weights", CS_F16, 4, { 2, 3, 2, 5 }, { 0 }, NULL },
-    { "state.wte.weight.exp_avg", "optim", CS_F32, 2, { 37, 12 }, { 0 }, NULL },
-    { "state.scalar.exp_avg", "optim", CS_F32, 0, { 0 }, { 0 }, NULL },
-    { "state.steps", "optim", CS_I64, 1, { 3 }, { 0 }, NULL },
-    { "state.flags", "optim", CS_U8, 1, { 11 }, { 0 }, NULL },
+    { .name = "wte.weight", .folder = "weights", .dtype = CS_F32, .dims = 2, .shape = { 37, 12 } },
+    { .name = "h.0.ln.weight", .folder = "weights", .dtype = CS_F32, .dims = 1, .shape = { 12 } },
+    { .name = "h.0.qkv", .folder = "weights", .dtype = CS_F32, .dims = 2, .shape = { 12, 36 } },
+    { .name = "conv", .folder = "weights", .dtype = CS_F32, .dims = 3, .shape = { 3, 5, 7 } },
+    { .name = "scalar", .folder = "weights", .dtype = CS_F32, .dims = 0 },
+    { .name = "nothing", .folder = "weights", .dtype = CS_F32, .dims = 2, .shape = { 3, 0 } },
+    { .name = "half \"\xc3\xa9\"/..", .folder = "weights", .dtype = CS_BF16, .dims = 2, .shape = { 13, 1 } },
+    { .name = "deep", .folder = "weights", .dtype = CS_F16, .dims = 4, .shape = { 2, 3, 2, 5 } },
+    { .name = "state.wte.weight.exp_avg", .folder = "optim", .dtype = CS_F32, .dims = 2, .shape = { 37, 12 } },
+    { .name = "state.scalar.exp_avg", .folder = "optim", .dtype = CS_F32, .dims = 0 },
+    { .name = "state.steps", .folder = "optim", .dtype = CS_I64, .dims = 1, .shape = { 3 } },
+    { .name = "state.flags", .folder = "optim", .dtype = CS_U8, .dims = 1, .shape = { 11 } },
 };
 
 static int64_t count_of(const ce_piece *tensor)

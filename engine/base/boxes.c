@@ -1,5 +1,5 @@
-/* boxes.c - converts a contiguous range of a row-major tensor to axis-aligned boxes, and back. */
-#include "checkpoint/boxes.h"
+/* boxes.c - axis-aligned boxes of a row-major tensor: ranges of elements as boxes, and intersections. */
+#include "base/boxes.h"
 
 bool ce_boxes_count(int64_t *count, const int64_t *shape, int dims, int64_t scale)
 {
@@ -99,10 +99,30 @@ ce_range ce_boxes_cut(const ce_box *box, const int64_t *shape, ce_range range)
     return cut.from < cut.to ? cut : (ce_range){ cut.from, cut.from };
 }
 
-bool ce_boxes_overlap(const ce_box *a, const ce_box *b)
+bool ce_boxes_meet(ce_box *both, const ce_box *a, const ce_box *b)
 {
-    for (int i = 0; i < a->dims; i++)
-        if (a->offset[i] + a->size[i] <= b->offset[i] || b->offset[i] + b->size[i] <= a->offset[i])
-            return false;
-    return true;
+    both->dims = a->dims;
+    for (int i = 0; i < a->dims; i++) {
+        ce_range common = ce_range_overlap((ce_range){ a->offset[i], a->offset[i] + a->size[i] },
+                                           (ce_range){ b->offset[i], b->offset[i] + b->size[i] });
+        both->offset[i] = common.from;
+        both->size[i] = ce_range_length(common);
+    }
+    return ce_boxes_volume(both) > 0;
+}
+
+ce_box ce_boxes_within(const ce_box *box, const ce_box *outer)
+{
+    ce_box inside = *box;
+    for (int i = 0; i < box->dims; i++)
+        inside.offset[i] -= outer->offset[i];
+    return inside;
+}
+
+ce_box ce_boxes_whole(const int64_t *shape, int dims)
+{
+    ce_box whole = { .dims = dims };
+    for (int i = 0; i < dims; i++)
+        whole.size[i] = shape[i];
+    return whole;
 }
