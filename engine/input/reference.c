@@ -34,21 +34,36 @@ static const char magic[8] = "CSLOGPS1";
 
 /* ---- the parameters ---- */
 
+/* Returns the hash of consecutive elements of a row of a parameter. `place` is the index of the first of them in the whole
+ * parameter. */
+static uint64_t hash_run(const char *values, size_t each, int64_t count, uint64_t key, int64_t place)
+{
+    uint64_t hash = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits = 0;
+        memcpy(&bits, values + (size_t)i * each, each);
+        hash += cs_rng_mix(key ^ bits, (uint64_t)(place + i));
+    }
+    return hash;
+}
+
 /* Returns the hash of a piece of a parameter. It is a sum over elements, so that it does not depend on how the elements
  * are divided among ranks. */
 static uint64_t hash_piece(cs_engine *engine, const ce_shard_piece *piece)
 {
-    int64_t count = ce_range_length(piece->range);
-    size_t each = cs_dtype_bytes(engine->zero.precision.masters), bytes = (size_t)count * each;
+    const ce_box *part = &piece->part;
+    size_t each = cs_dtype_bytes(engine->zero.precision.masters), bytes = (size_t)ce_shard_span(piece) * each;
     uint64_t key = ce_rng_key(0, piece->entry->full_name), hash = 0;
+    int64_t row = part->size[part->dims - 1];
     CE_FREED char *copy = ce_device_has_own_memory(engine->device) ? ce_must_alloc(bytes + 1) : NULL;
     if (copy)
         ce_stream_fetch(ce_device_stream(engine->device, CE_COMPUTE), copy, piece->master, bytes);
     const char *values = copy ? copy : piece->master;
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t bits = 0;
-        memcpy(&bits, values + (size_t)i * each, each);
-        hash += cs_rng_mix(key ^ bits, (uint64_t)(piece->range.from + i));
+    for (int64_t at = piece->range.from, next; at < piece->range.to; at = next) {
+        int64_t place = piece->pitch ? at / row * piece->pitch : at - piece->range.from;
+        next = (at / row + 1) * row < piece->range.to ? (at / row + 1) * row : piece->range.to;
+        hash += hash_run(values + (size_t)place * each, each, next - at, key,
+                         ce_boxes_place(part, piece->entry->cut.whole, at));
     }
     return hash;
 }
@@ -57,8 +72,7 @@ static uint64_t hash_parameters(cs_engine *engine)
 {
     uint64_t hash = 0;
     for (int i = 0; i < engine->model->count; i++) {
-        CE_FREED ce_shard_piece *pieces =
-            ce_must_alloc((size_t)(engine->model->units[i]->entry_count + 1) * sizeof *pieces);
+        CE_FREED ce_shard_piece *pieces = ce_must_alloc(ce_shard_pieces_room(engine->shards[i]));
         int count = ce_shard_pieces(engine->shards[i], pieces);
         for (int at = 0; at < count; at++)
             hash += hash_piece(engine, &pieces[at]);

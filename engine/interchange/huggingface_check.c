@@ -17,22 +17,22 @@ static void show_shape(char *text, size_t capacity, const int64_t *shape, int di
         snprintf(text + used, capacity - used, "]");
 }
 
-static void check_one(const ce_source *source, const cs_param *wanted, ce_names *missing, ce_names *shapes)
+static void check_one(const ce_source *source, const ce_unit_entry *wanted, ce_names *missing, ce_names *shapes)
 {
-    int64_t at = ce_source_find(source, wanted->name);
+    int64_t at = ce_source_find(source, wanted->full_name);
+    const int64_t *whole = wanted->cut.whole;
+    int dims = wanted->param.value.dims;
     char has[128], wants[128];
     if (at < 0) {
-        ce_names_add(missing, "%s", wanted->name);
+        ce_names_add(missing, "%s", wanted->full_name);
         return;
     }
     const ce_source_tensor *found = &source->tensors[at];
-    const cs_tensor *value = &wanted->value;
-    if (found->dims == value->dims &&
-        memcmp(found->shape, value->shape, (size_t)found->dims * sizeof *found->shape) == 0)
+    if (found->dims == dims && memcmp(found->shape, whole, (size_t)dims * sizeof *whole) == 0)
         return;
     show_shape(has, sizeof has, found->shape, found->dims);
-    show_shape(wants, sizeof wants, value->shape, value->dims);
-    ce_names_add(shapes, "%s is %s and should be %s", wanted->name, has, wants);
+    show_shape(wants, sizeof wants, whole, dims);
+    ce_names_add(shapes, "%s is %s and should be %s", wanted->full_name, has, wants);
 }
 
 cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const ce_model_facts *facts,
@@ -43,7 +43,7 @@ cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const c
     for (int i = 0; i < model->total; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++)
             if (!model->units[i]->entries[at]->lora)
-                check_one(source, &model->units[i]->entries[at]->param, &missing, &shapes);
+                check_one(source, model->units[i]->entries[at], &missing, &shapes);
     for (int64_t i = 0; i < source->count; i++)
         if (!ce_model_find(model, source->tensors[i].name))
             ce_names_add(&unexpected, "%s", source->tensors[i].name);

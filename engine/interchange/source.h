@@ -10,7 +10,7 @@
 #define CE_INTERCHANGE_SOURCE_H
 
 #include "json/json.h"
-#include "base/range.h"
+#include "base/boxes.h"
 
 enum { CE_SOURCE_BUFFER = 16 << 20 };
 
@@ -33,6 +33,11 @@ struct ce_source {
 
 /* Returns the index of the tensor with this name, or -1 if there is none. */
 int64_t ce_source_find(const ce_source *source, const char *name);
+/* Reads the elements `range` of `box`, a box of tensor number `tensor`, into `to`, converted to `dtype`. `range` counts in
+ * the box's own row-major order. The tensor is a vector or a matrix. If the box has some columns of a matrix, whole rows
+ * are read through a buffer. */
+cs_status ce_source_read_box(ce_source *source, int64_t tensor, const ce_box *box, ce_range range, void *to,
+                             cs_dtype dtype);
 void ce_source_close(ce_source *source); /* accepts a source whose bytes are all zero */
 
 /* Opens the weights of a checkpoint. `dir` is the checkpoint's folder, or a folder that contains the checkpoint under

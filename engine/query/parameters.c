@@ -48,6 +48,20 @@ static cs_status not_found(const cs_engine *engine, const char *name)
     return status;
 }
 
+/* Describes the boxes of the whole parameter of which the local parameter consists. */
+static void describe_boxes(cs_param_part *part, const ce_cut *cut)
+{
+    part->shape.shape[0] = cut->whole[0];
+    if (part->shape.dims > 1)
+        part->shape.shape[1] = cut->whole[1];
+    part->boxes = cut->count;
+    for (int i = 0; i < cut->count; i++) {
+        int64_t from = cut->part[i].from, count = cut->part[i].count;
+        part->box[i] = cut->dim == 0 ? (cs_param_box){ from, 0, count, cut->whole[1] }
+                                     : (cs_param_box){ 0, from, cut->whole[0], count };
+    }
+}
+
 cs_status cs_param_local(const cs_engine *engine, const char *name, cs_param_part *part)
 {
     const ce_unit_entry *entry = ce_model_find(engine->model, name);
@@ -63,15 +77,17 @@ cs_status cs_param_local(const cs_engine *engine, const char *name, cs_param_par
     ce_stream_sync(ce_device_stream(engine->device, CE_COMM));
     ce_shard_local_part held = ce_shard_local(shard, entry);
     int64_t columns = entry->param.value.dims > 1 ? cs_columns(entry->param.value) : 1;
-    *part = (cs_param_part){ .shape = entry->param.value,
+    *part = (cs_param_part){ .local = entry->param.value,
                              .sharded = held.sharded,
                              .from = held.range.from,
                              .to = held.range.to,
                              .first = held.range.from / columns,
                              .last = ce_divide_up(held.range.to, columns),
                              .data = held.data };
-    part->shape.data = NULL;
-    part->shape.dtype = held.dtype;
+    part->local.data = NULL;
+    part->local.dtype = held.dtype;
+    part->shape = part->local;
+    describe_boxes(part, &entry->cut);
     return CS_OK;
 }
 

@@ -93,17 +93,16 @@ static int64_t search_unit(search *s, cs_engine *engine, int i, place where)
 {
     const cs_unit *unit = engine->model->units[i];
     ce_precision types = engine->zero.precision;
-    ce_shard_piece *pieces = ce_must_alloc((size_t)unit->entry_count * sizeof *pieces);
+    CE_FREED ce_shard_piece *pieces = ce_must_alloc(ce_shard_pieces_room(engine->shards[i]));
     int count = ce_shard_pieces(engine->shards[i], pieces);
     int64_t number = 0, found = nowhere;
     for (int at = 0; at < count && found == nowhere; at++) {
         void *elements = where == IN_VALUE ? pieces[at].master : pieces[at].gradient;
         while (unit->entries[number] != pieces[at].entry)
             number++;
-        if (finds(s, elements, where == IN_VALUE ? types.masters : types.sums, ce_range_length(pieces[at].range)))
+        if (finds(s, elements, where == IN_VALUE ? types.masters : types.sums, ce_shard_span(&pieces[at])))
             found = number;
     }
-    free(pieces);
     return found;
 }
 

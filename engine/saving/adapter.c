@@ -46,13 +46,12 @@ static cs_status check_shapes(const cs_engine *engine, const ce_source *source)
             return ce_fail(CS_BAD_FILE,
                            "%s: tensor %s does not belong to a layer of this model that \"target_modules\" names",
                            engine->settings->lora.adapter, tensor->name);
-        const cs_tensor *value = &entry->param.value;
-        if (tensor->dims != value->dims ||
-            memcmp(tensor->shape, value->shape, (size_t)tensor->dims * sizeof *tensor->shape) != 0)
+        const int64_t *whole = entry->cut.whole;
+        if (tensor->dims != entry->param.value.dims ||
+            memcmp(tensor->shape, whole, (size_t)tensor->dims * sizeof *whole) != 0)
             return ce_fail(CS_BAD_FILE,
                            "%s: the shape of tensor %s is not (%lld, %lld): the adapter belongs to another model",
-                           engine->settings->lora.adapter, tensor->name, (long long)cs_rows(*value),
-                           (long long)cs_columns(*value));
+                           engine->settings->lora.adapter, tensor->name, (long long)whole[0], (long long)whole[1]);
     }
     return CS_OK;
 }

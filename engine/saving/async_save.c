@@ -171,16 +171,21 @@ cs_status cs_finish_checkpoint(cs_engine *engine)
     return ce_async_save_finish(engine);
 }
 
-/* Returns the number of bytes that a copy of one rank's part of a parameter needs. The number does not depend on the
- * ZeRO stage, because cs_save_checkpoint lists the same parts at every stage. */
-static size_t copy_bytes(const ce_zero *zero, const ce_unit_entry *entry, ce_range part)
+/* Returns the number of bytes that a copy of one rank's elements of a parameter needs. The number does not depend on the
+ * ZeRO stage, because cs_save_checkpoint lists the same pieces at every stage. */
+static size_t copy_bytes(const ce_zero *zero, ce_unit_entry *entry, ce_range own)
 {
-    ce_range range = ce_range_overlap(part, (ce_range){ entry->offset, entry->offset + entry->count });
-    size_t count = (size_t)ce_range_length(range);
-    size_t slots = entry->param.frozen ? 0 : (size_t)zero->groups->group[entry->group].optimizer.slots;
+    ce_range local = { own.from - entry->offset, own.to - entry->offset };
+    ce_shard_piece pieces[CE_PIECES_EACH];
+    int divided = ce_shard_divide(pieces, entry, ce_range_overlap(local, (ce_range){ 0, entry->count }));
+    size_t slots = entry->param.frozen ? 0 : (size_t)zero->groups->group[entry->group].optimizer.slots, bytes = 0;
     cs_dtype dtype = entry->param.frozen ? zero->precision.values : zero->precision.masters;
-    return ce_background_piece_bytes(count * cs_dtype_bytes(dtype)) +
-           slots * ce_background_piece_bytes(count * cs_dtype_bytes(zero->precision.slots));
+    for (int i = 0; i < divided; i++) {
+        size_t count = pieces[i].copy ? 0 : (size_t)ce_range_length(pieces[i].range);
+        bytes += ce_background_piece_bytes(count * cs_dtype_bytes(dtype)) +
+                 slots * ce_background_piece_bytes(count * cs_dtype_bytes(zero->precision.slots));
+    }
+    return bytes;
 }
 
 size_t ce_async_save_copy(const cs_engine *engine)

@@ -16,27 +16,39 @@ static cs_status fill(const cs_engine *engine, ce_source *source, const ce_shard
     const char *name = piece->entry->full_name;
     int64_t tensor = ce_source_find(source, name), weight;
     if (tensor >= 0)
-        return source->read(source, tensor, piece->range, into, piece->dtype);
+        return ce_source_read_box(source, tensor, &piece->part, piece->range, into, piece->dtype);
     if (!ce_norms_weight(&weight, source, name))
         return ce_fail(CS_BAD_FILE, "tensor %s is missing", name);
-    return ce_norms_read(source, weight, engine->lora.fan_in_fan_out, piece->range, into, piece->dtype);
+    int64_t first = piece->part.offset[0]; /* the magnitudes are a vector */
+    return ce_norms_read(source, weight, engine->lora.fan_in_fan_out,
+                         (ce_range){ first + piece->range.from, first + piece->range.to }, into, piece->dtype);
 }
 
-/* Reads one piece of a parameter. If the device has its own memory, the elements are read into host memory and then
- * copied. */
+/* Copies the values of a piece, which are contiguous in host memory, to their places. */
+static void place(const cs_engine *engine, const ce_shard_piece *piece, const char *values)
+{
+    cs_stream *stream = ce_device_stream(engine->device, CE_COMPUTE);
+    int64_t size = (int64_t)cs_dtype_bytes(piece->dtype), items = ce_range_length(piece->range);
+    int64_t run = piece->pitch ? piece->part.size[1] : items;
+    for (int64_t row = 0; row * run < items; row++)
+        ce_stream_copy(stream, (char *)piece->master + row * piece->pitch * size, values + row * run * size,
+                       (size_t)(run * size));
+    ce_stream_sync(stream);
+}
+
+/* Reads one piece of a parameter. If the device has its own memory, or the piece is not contiguous, the elements are read
+ * into host memory and then copied. */
 static cs_status read_piece(cs_engine *engine, ce_source *source, const ce_shard_piece *piece)
 {
     cs_dtype dtype = piece->dtype;
     size_t bytes = (size_t)ce_range_length(piece->range) * cs_dtype_bytes(dtype);
-    bool copies = ce_device_has_own_memory(engine->device);
+    bool copies = ce_device_has_own_memory(engine->device) || piece->pitch;
     void *into = copies ? malloc(bytes) : piece->master;
     if (!into)
         return ce_fail(CS_NO_MEMORY, "out of memory for %zu bytes of %s", bytes, piece->entry->full_name);
     cs_status status = fill(engine, source, piece, into);
     if (copies) {
-        cs_stream *stream = ce_device_stream(engine->device, CE_COMPUTE);
-        ce_stream_copy(stream, piece->master, into, bytes);
-        ce_stream_sync(stream);
+        place(engine, piece, into);
         free(into);
     }
     return status;
@@ -51,9 +63,8 @@ static bool of_model(const cs_engine *engine, const ce_unit_entry *entry)
 
 cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool adapter)
 {
-    int count = engine->model->units[i]->entry_count;
-    CE_FREED ce_shard_piece *pieces = ce_must_alloc(((size_t)count + 1) * sizeof *pieces);
-    count = ce_shard_pieces(engine->shards[i], pieces);
+    CE_FREED ce_shard_piece *pieces = ce_must_alloc(ce_shard_pieces_room(engine->shards[i]));
+    int count = ce_shard_held_pieces(engine->shards[i], pieces);
     for (int at = 0; at < count; at++)
         if (adapter ? ce_adapter_has(pieces[at].entry) : of_model(engine, pieces[at].entry))
             CE_TRY(read_piece(engine, source, &pieces[at]));

@@ -40,14 +40,16 @@ static void drop(piece_list *list)
  * names. */
 static void list_parameter(piece_list *list, const ce_zero *zero, const ce_shard_piece *from, bool states)
 {
-    const cs_param *param = &from->entry->param;
+    const ce_cut *cut = &from->entry->cut;
     ce_piece piece = { .name = from->entry->full_name,
                        .folder = "weights",
                        .dtype = from->dtype,
-                       .dims = param->value.dims,
+                       .dims = from->part.dims,
+                       .shape = { cut->whole[0], cut->whole[1] },
+                       .part = from->part,
                        .range = from->range,
-                       .data = from->master };
-    memcpy(piece.shape, param->value.shape, sizeof piece.shape);
+                       .data = from->master,
+                       .pitch = from->pitch };
     append(list, piece);
     for (int slot = 0; states && slot < CE_OPTIM_SLOTS && from->slots[slot]; slot++) {
         const ce_optimizer *optimizer = &zero->groups->group[from->entry->group].optimizer;
@@ -65,13 +67,13 @@ static bool takes_adapter(const cs_engine *engine)
     return engine->config->reads && engine->settings->lora.adapter;
 }
 
-/* Lists this rank's part of every unit. At every stage the parts of all ranks cover each tensor exactly once. */
-static void list_pieces(cs_engine *engine, piece_list *list, bool states)
+/* Lists this rank's pieces of every unit. The pieces that all ranks save cover each tensor exactly once, at every stage;
+ * those that they load contain copies too. */
+static void list_pieces(cs_engine *engine, piece_list *list, bool states, bool loads)
 {
     for (int i = 0; i < engine->model->total; i++) {
-        int count = engine->model->units[i]->entry_count;
-        CE_FREED ce_shard_piece *pieces = ce_must_alloc(((size_t)count + 1) * sizeof *pieces);
-        count = ce_shard_pieces(engine->shards[i], pieces);
+        CE_FREED ce_shard_piece *pieces = ce_must_alloc(ce_shard_pieces_room(engine->shards[i]));
+        int count = (loads ? ce_shard_held_pieces : ce_shard_pieces)(engine->shards[i], pieces);
         for (int at = 0; at < count; at++)
             if (!(pieces[at].entry->lora && takes_adapter(engine)))
                 list_parameter(list, &engine->zero, &pieces[at], states);
@@ -205,7 +207,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
                      .buffered = !engine->settings->direct },
         .finite = true,
     };
-    list_pieces(engine, &list, true);
+    list_pieces(engine, &list, true, false);
     ce_transfer_begin(engine, &content.device_copy);
     content.pieces = list.piece;
     content.piece_count = list.count;
@@ -320,7 +322,7 @@ static void warn_of_other_model(const cs_engine *engine, json_t *provenance)
 /* Reads the parameters from the open checkpoint. If `states` is true, also reads the optimizer state. */
 static cs_status read_pieces(cs_engine *engine, ce_checkpoint_reader *reader, bool states, piece_list *list)
 {
-    list_pieces(engine, list, states);
+    list_pieces(engine, list, states, true);
     cs_status status = ce_checkpoint_read(reader, engine->comm, list->piece, list->count);
     ce_transfer_end(engine);
     return status;

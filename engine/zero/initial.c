@@ -10,27 +10,6 @@ static const ce_optimizer *optimizer_of(const ce_shard *shard, const ce_unit_ent
     return &shard->zero->groups->group[entry->group].optimizer;
 }
 
-int ce_shard_pieces(ce_shard *shard, ce_shard_piece *pieces)
-{
-    int count = 0;
-    for (int i = 0; i < shard->unit->entry_count; i++) {
-        ce_unit_entry *entry = shard->unit->entries[i];
-        ce_range range = ce_range_overlap(shard->own, (ce_range){ entry->offset, entry->offset + entry->count });
-        if (ce_range_length(range) == 0)
-            continue;
-        ce_shard_piece piece = { entry,
-                                 { range.from - entry->offset, range.to - entry->offset },
-                                 ce_part_masters(shard),
-                                 ce_part_master(shard, range.from),
-                                 shard->unit->frozen ? NULL : ce_part_sum(shard, range.from),
-                                 { 0 } };
-        for (int slot = 0; !shard->unit->frozen && slot < optimizer_of(shard, entry)->slots; slot++)
-            piece.slots[slot] = ce_part_slot(shard, slot, range.from);
-        pieces[count++] = piece;
-    }
-    return count;
-}
-
 /* Sets the optimizer's slots to their first values. If `new` is true, the memory is zero already, so slots whose first
  * value is 0 are not written. */
 static void set_slots(ce_shard *shard, bool new)
@@ -47,21 +26,48 @@ static void set_slots(ce_shard *shard, bool new)
     }
 }
 
+/* Computes the initial values of a piece, one after another. */
+static void compute(const ce_shard *shard, float *values, const ce_shard_piece *piece, uint64_t seed)
+{
+    const ce_unit_entry *entry = piece->entry;
+    const int64_t *whole = entry->cut.whole;
+    ce_box boxes[CE_MAX_BOXES];
+    int count = ce_boxes_split(boxes, piece->part.size, piece->part.dims, piece->range);
+    for (int i = 0; i < count; i++) {
+        ce_box *box = &boxes[i];
+        for (int d = 0; d < box->dims; d++)
+            box->offset[d] += piece->part.offset[d];
+        int64_t items = ce_boxes_volume(box), run = ce_boxes_run(box, whole);
+        ce_state_places places = { ce_boxes_place(box, whole, 0), run < items ? run : 0, whole[1] };
+        ce_state_init(ce_part_stream(shard, CE_COMPUTE), values, entry->param.init, ce_rng_key(seed, entry->full_name),
+                      places, items);
+        values += items;
+    }
+}
+
+/* Writes the values of a piece, which are one after another, to the masters. */
+static void put(const ce_shard *shard, const ce_shard_piece *piece, float *values)
+{
+    int64_t items = ce_range_length(piece->range), run = piece->pitch ? piece->part.size[1] : items;
+    for (int64_t row = 0; row * run < items; row++)
+        cs_op_cast(ce_part_stream(shard, CE_COMPUTE),
+                   cs_vector(ce_part_at(piece->master, piece->dtype, row * piece->pitch), piece->dtype, run),
+                   cs_vector(values + row * run, CS_F32, run));
+}
+
 void ce_shard_init(ce_shard *shard, uint64_t seed)
 {
-    CE_FREED ce_shard_piece *pieces = ce_must_alloc((size_t)shard->unit->entry_count * sizeof *pieces);
-    int count = ce_shard_pieces(shard, pieces);
+    CE_FREED ce_shard_piece *pieces = ce_must_alloc(ce_shard_pieces_room(shard));
+    int count = ce_shard_held_pieces(shard, pieces);
     for (int i = 0; i < count; i++) {
-        ce_unit_entry *entry = pieces[i].entry;
-        int64_t items = ce_range_length(pieces[i].range);
-        bool wide = pieces[i].dtype == CS_F32;
-        float *values = wide ? pieces[i].master : ce_device_alloc(shard->zero->device, (size_t)items * sizeof(float));
-        ce_state_init(ce_part_stream(shard, CE_COMPUTE), values, entry->param.init, ce_rng_key(seed, entry->full_name),
-                      (ce_state_places){ .from = pieces[i].range.from }, items);
-        if (wide)
+        const ce_shard_piece *piece = &pieces[i];
+        bool direct = piece->dtype == CS_F32 && !piece->pitch;
+        size_t bytes = (size_t)ce_range_length(piece->range) * sizeof(float);
+        float *values = direct ? piece->master : ce_device_alloc(shard->zero->device, bytes);
+        compute(shard, values, piece, seed);
+        if (direct)
             continue;
-        cs_op_cast(ce_part_stream(shard, CE_COMPUTE), cs_vector(pieces[i].master, pieces[i].dtype, items),
-                   cs_vector(values, CS_F32, items));
+        put(shard, piece, values);
         ce_stream_sync(ce_part_stream(shard, CE_COMPUTE));
         ce_device_free(shard->zero->device, values);
     }

@@ -1,39 +1,38 @@
-/* own.c - which elements of a unit's row this rank alone adds to norms and saves. */
+/* own.c - the elements of a unit's row that only this rank adds to norms and saves. */
 #include "zero/part.h"
+#include "base/must.h"
 
-/* Appends a range, merged with the last one if they are adjacent. */
-static int append(ce_range *ranges, int count, ce_range range)
+/* Returns the elements of part number `index` of a parameter, in the row of its unit. The copies of a matrix that is cut
+ * by columns are copies of the whole matrix. */
+static ce_range part_of(const ce_unit_entry *entry, int index)
 {
-    if (ce_range_length(range) == 0)
-        return count;
-    if (count > 0 && ranges[count - 1].to == range.from) {
-        ranges[count - 1].to = range.to;
-        return count;
+    const ce_cut *cut = &entry->cut;
+    int64_t from = entry->offset;
+    if (cut->dim == 1) {
+        CE_ASSERT(cut->count == 1 || cut->part[index].copies == 1);
+        return (ce_range){ from, from + entry->count };
     }
-    ranges[count] = range;
-    return count + 1;
+    for (int i = 0; i < index; i++)
+        from += cut->part[i].count * cut->whole[1];
+    return (ce_range){ from, from + cut->part[index].count * cut->whole[1] };
 }
 
 int ce_shard_own_ranges(const ce_shard *shard, ce_range *ranges)
 {
-    int64_t at = 0;
+    int64_t from = shard->own.from;
     int count = 0;
     for (int i = 0; i < shard->unit->entry_count; i++) {
         const ce_unit_entry *entry = shard->unit->entries[i];
-        const ce_cut *cut = &entry->cut;
-        int64_t offset = entry->offset;
-        for (int part = 0; part < cut->count; part++) {
-            int64_t elements = cut->count == 1 ? entry->count : cut->part[part].count * cut->whole[1];
-            if (cut->dim == 1 && part > 0)
-                break;
-            if (cut->dim == 1)
-                elements = entry->count;
-            if (cut->part[part].copy > 0) {
-                count = append(ranges, count, ce_range_overlap(shard->own, (ce_range){ at, offset }));
-                at = offset + elements;
-            }
-            offset += elements;
+        for (int at = 0; at < entry->cut.count; at++) {
+            ce_range copy = ce_range_overlap(shard->own, part_of(entry, at));
+            if (entry->cut.part[at].copy == 0 || ce_range_length(copy) == 0)
+                continue;
+            if (from < copy.from)
+                ranges[count++] = (ce_range){ from, copy.from };
+            from = copy.to;
         }
     }
-    return append(ranges, count, ce_range_overlap(shard->own, (ce_range){ at, shard->padded }));
+    if (from < shard->own.to)
+        ranges[count++] = (ce_range){ from, shard->own.to };
+    return count;
 }

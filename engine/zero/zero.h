@@ -54,7 +54,7 @@
 #define CE_ZERO_ZERO_H
 
 #include "json/keys.h"
-#include "base/range.h"
+#include "base/boxes.h"
 #include "cspeed/comm.h"
 #include "cspeed/ops.h"
 #include "device/state.h"
@@ -190,7 +190,7 @@ void ce_shard_publish(ce_shard *shard); /* Sends the new values to the other ran
 void ce_shard_published(const ce_zero *zero);
 
 /* Sets this rank's own elements to their initial values. A value depends only on the seed, the parameter's name and the
- * index of the element. Calls ce_shard_spread. */
+ * index of the element in the whole parameter. Calls ce_shard_spread. */
 void ce_shard_init(ce_shard *shard, uint64_t seed);
 /* Sets the optimizer's slots to their values before the first step. */
 void ce_shard_forget(ce_shard *shard);
@@ -198,20 +198,48 @@ void ce_shard_forget(ce_shard *shard);
  * them, and writes the new values in the compute type on all ranks. Collective. */
 void ce_shard_spread(ce_shard *shard);
 
-/* The piece of one parameter that this rank saves in checkpoints: elements `range` of the parameter. The pointers are
- * addresses of the first of these elements, in memory that the device's kernels access (device memory, or pinned host
- * memory with offload); the elements of `gradient` have the type precision.sums,
- * and those of `slots` the type precision.slots. */
+/* ---- pieces.c, own.c: which elements this rank saves and loads ---- */
+
+/* A piece of one parameter: the elements `range` of `part`, a box of the whole parameter. Without tensor parallelism
+ * `part` is the whole parameter. The pointers are addresses of the first of these elements, in memory that the device's
+ * kernels access (device memory, or pinned host memory with offload); the elements of `gradient` have the type
+ * precision.sums, and those of `slots` the type precision.slots. */
 typedef struct {
     ce_unit_entry *entry;
-    ce_range range;
+    ce_box part;
+    ce_range range; /* counts the elements of `part` in the box's own row-major order */
+    /* 0: the elements are contiguous. Otherwise `range` is all of `part`, and each row of `part` begins `pitch` elements
+     * after the row before it. */
+    int64_t pitch;
+    int64_t place;  /* index of the first element in the local parameter, which has entry->count elements */
+    bool copy;      /* true if another rank of the tensor-parallel group saves these elements */
     cs_dtype dtype; /* type of `master`; if the parameter is frozen, `master` is its value in the compute type */
     void *master;
     void *gradient; /* NULL if the parameter is frozen */
     void *slots[CE_OPTIM_SLOTS];
 } ce_shard_piece;
-/* Fills `pieces`, which has room for one piece for each parameter. Returns the number of pieces. */
+
+/* The greatest number of pieces of one parameter: a range of a matrix consists of up to three boxes, and each of them may
+ * have columns of every part. It is 1 without tensor parallelism. */
+enum { CE_PIECES_EACH = 3 * CE_CUT_PARTS };
+/* Fills `pieces` with the pieces that this rank saves in checkpoints and adds to hashes. Over all ranks, each element is in
+ * one of these pieces. Returns their number. `pieces` has ce_shard_pieces_room bytes. */
 int ce_shard_pieces(ce_shard *shard, ce_shard_piece *pieces);
+/* As ce_shard_pieces, with the copies too: the pieces whose values this rank needs when values are initialized or
+ * loaded. */
+int ce_shard_held_pieces(ce_shard *shard, ce_shard_piece *pieces);
+size_t ce_shard_pieces_room(const ce_shard *shard);
+/* Divides the elements `local` of the local parameter into pieces and sets their members up to `copy`. `pieces` has room
+ * for CE_PIECES_EACH. Returns the number of pieces. */
+int ce_shard_divide(ce_shard_piece *pieces, ce_unit_entry *entry, ce_range local);
+/* Returns the number of elements from the piece's first to its last, including those between rows that have a pitch: they
+ * belong to other pieces of the same parameter. */
+int64_t ce_shard_span(const ce_shard_piece *piece);
+
+/* Writes to `ranges` the elements of the unit's row that only this rank adds to norms and saves: its own elements without
+ * copies that another rank of the tensor-parallel group saves. It is one range if the rank has no such copies. `ranges`
+ * has room for CE_CUT_PARTS ranges for each parameter and one more. Returns the number of ranges. */
+int ce_shard_own_ranges(const ce_shard *shard, ce_range *ranges);
 
 /* The elements of a parameter that this rank holds in the type with which the model computes (local.c). */
 typedef struct {
@@ -334,8 +362,5 @@ size_t ce_plan_sent_to_groups(const ce_zero *zero, ce_shard *const *shards, int 
 /* Returns the bytes that this rank sends in a step for the gradients of copies (copies.c). ce_plan_sent does not count
  * them. */
 size_t ce_plan_sent_to_copies(ce_shard *const *shards, int count, int64_t micros);
-/* Writes to `ranges` those elements of `own` that no other rank of the tensor-parallel group adds to norms and saves,
- * and returns the number of ranges. `ranges` has room for CE_CUT_PARTS ranges for each parameter, and one more. */
-int ce_shard_own_ranges(const ce_shard *shard, ce_range *ranges);
 
 #endif

@@ -246,17 +246,34 @@ cs_status cs_estimate_units(cs_config *config, cs_unit_size **units, int64_t *co
  * cs_config_finish. */
 void cs_config_for_world(cs_config *config, int size, int local_size);
 
-/* The shard of a parameter that this rank holds between steps, like DTensor's to_local(). cspeed divides the elements
- * of a whole unit among ranks, and not the rows of each parameter. So the shard of a parameter is a range of its
- * elements; the range may begin and end inside a row, and may be empty. */
+/* A box of a parameter: `rows` rows from row number `row`, and `columns` columns from column number `column`. A vector
+ * has one column. */
+typedef struct {
+    int64_t row, column, rows, columns;
+} cs_param_box;
+
+/* The shard of a parameter that this rank holds between steps, like DTensor's to_local(). Tensor parallelism first
+ * divides the parameter into boxes: the local parameter of a rank is one box, or up to three boxes that stand one below
+ * another (if the parameter is divided by rows) or side by side (if it is divided by columns), such as the columns of q,
+ * k and v. Several ranks may hold the same box. Without tensor parallelism, and for a parameter that it does not divide,
+ * the local parameter is the whole parameter.
+ *
+ * ZeRO divides the elements of a whole unit among ranks, and not the rows of each parameter. So the shard is a range of
+ * the elements of the local parameter; the range may begin and end inside a row, and may be empty. */
+enum { CS_PARAM_BOXES = 3 };
 typedef struct {
     cs_tensor shape; /* shape and type of the whole parameter; data is NULL */
-    /* DTensor's placement: true for Shard (the ranks hold disjoint shards), false for Replicate (each rank holds the
-     * whole parameter) */
+    cs_tensor local; /* shape and type of the local parameter; data is NULL */
+    int boxes;       /* number of boxes of the local parameter */
+    cs_param_box box[CS_PARAM_BOXES];
+    /* DTensor's placement of the local parameter on the ranks of ZeRO: true for Shard (the ranks hold disjoint shards),
+     * false for Replicate (each rank holds the whole local parameter) */
     bool sharded;
-    /* the elements [from, to) that this rank holds, in row-major order; from == to if it holds none */
+    /* the elements [from, to) of the local parameter that this rank holds, in row-major order; from == to if it holds
+     * none */
     int64_t from, to;
-    /* the rows [first, last) in which the elements [from, to) lie; first == last if there are none */
+    /* the rows [first, last) of the local parameter in which the elements [from, to) lie; first == last if there are
+     * none */
     int64_t first, last;
     /* address of element `from`, in the device's memory, or with zero_optimization.offload_param in pinned host memory;
      * NULL if this rank holds no element. The engine owns this memory. The address is valid until cs_destroy. The
