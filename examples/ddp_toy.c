@@ -95,11 +95,9 @@ static int train(void *argument)
         return 1;
     cs_batch batch = { .inputs = cs_matrix(memory, CS_F32, size, INPUTS),
                        .targets = cs_matrix(memory + size * INPUTS, CS_F32, size, 1) };
-    cs_sampler sampler = { .count = SAMPLES,
-                           .rank = cs_rank(engine),
-                           .size = cs_world_size(engine),
-                           .shuffle = true,
-                           .end = CS_SAMPLER_DROP };
+    cs_sampler sampler = {
+        .count = SAMPLES, .rank = cs_lane(engine), .size = cs_lanes(engine), .shuffle = true, .end = CS_SAMPLER_DROP
+    };
     for (sampler.epoch = 0; sampler.epoch < EPOCHS; sampler.epoch++)
         run_epoch(engine, &sampler, &batch);
     free(memory);

@@ -123,7 +123,7 @@ int main(int argc, char **argv)
     float *targets = malloc((size_t)rows * sizeof *targets);
     cs_batch batch = { .inputs = cs_matrix(inputs, CS_F32, rows, INPUTS),
                        .targets = cs_matrix(targets, CS_F32, rows, 1) };
-    unsigned short state[3] = { 1, 2, (unsigned short)cs_rank(engine) };
+    unsigned short state[3] = { 1, 2, (unsigned short)cs_lane(engine) };
     if (!inputs || !targets)
         return 1;
     while (cs_last_step(engine).step < steps) {

@@ -207,9 +207,7 @@ static void fill_ahead(void *argument, int64_t index, void *memory)
 
 static void train(cs_engine *engine, const data_set *all, int64_t rows, int64_t epochs)
 {
-    cs_sampler sampler = {
-        .count = all->x.rows, .rank = cs_rank(engine), .size = cs_world_size(engine), .shuffle = true
-    };
+    cs_sampler sampler = { .count = all->x.rows, .rank = cs_lane(engine), .size = cs_lanes(engine), .shuffle = true };
     epochs_of self = { all, sampler, rows, (cs_sampler_count(&sampler) + rows - 1) / rows };
     cs_loader *loader;
     CS_MUST(cs_loader_open(&loader, &(cs_loader_settings){ .fill = fill_ahead,
@@ -244,12 +242,12 @@ static int64_t count_hits(const data_set *all, const cs_sampler *sampler, int64_
 }
 
 /* Prints the share of samples that are predicted correctly. Each sample counts once. The number of correct predictions
- * on all ranks is divided by the number of samples on all ranks. cs_predict is collective, so every rank calls it as
+ * of all lanes is divided by the number of samples of all lanes. cs_predict is collective, so every rank calls it as
  * often as rank 0, which has the most samples. */
 static void print_accuracy(cs_engine *engine, const data_set *all, int64_t rows)
 {
     cs_sampler sampler = {
-        .count = all->x.rows, .rank = cs_rank(engine), .size = cs_world_size(engine), .end = CS_SAMPLER_EXACT
+        .count = all->x.rows, .rank = cs_lane(engine), .size = cs_lanes(engine), .end = CS_SAMPLER_EXACT
     };
     cs_sampler first = sampler;
     first.rank = 0;
@@ -267,7 +265,7 @@ static void print_accuracy(cs_engine *engine, const data_set *all, int64_t rows)
     }
     char text[32], *texts;
     snprintf(text, sizeof text, "%" PRId64 "\n", hits);
-    texts = cs_gather(engine, text);
+    texts = cs_gather(engine, cs_leads_lane(engine) ? text : "");
     for (char *at = texts; at && *at; at = strchr(at, '\n') + 1)
         sum += strtoll(at, NULL, 10);
     if (cs_rank(engine) == 0)

@@ -12,7 +12,7 @@
 
 #include <inttypes.h>
 
-enum { BATCH = 8 }; /* the greatest number of prompts that one rank answers at the same time */
+enum { BATCH = 8 }; /* the greatest number of prompts that one lane answers at the same time */
 
 static int64_t at_most(int64_t value, int64_t max)
 {
@@ -89,13 +89,14 @@ typedef struct {
     cs_engine *engine;
     ce_tokenizer *tokenizer;
     ce_encoder *encoder;
-    /* true at ZeRO stage 3: each rank holds a part of the parameters, so all ranks process every text together */
+    /* true at ZeRO stage 3: each rank holds a part of the parameters, so all ranks process every text together;
+     * otherwise all ranks of a lane do (cs_lane) */
     bool together;
 
     ce_chat *chat;    /* the chat template of --chat; NULL: texts are continued without a template */
     ce_text turn_end; /* the text that the template writes after an answer */
     int32_t end;      /* the token with which the template ends an answer; -1: there is none */
-    int64_t batch;    /* number of prompts that one rank answers at the same time */
+    int64_t batch;    /* number of prompts that one lane answers at the same time */
 } model;
 
 /* Returns false if the tokens are bytes. */
@@ -348,7 +349,7 @@ static void answer_one(const model *m)
     CE_FREED char *chat = m->chat ? write_chat(m, prompt, typed != NULL) : NULL;
     prompt = chat ? chat : prompt;
     check_prompt(m, prompt, 0);
-    if (m->together || is_rank_zero())
+    if (m->together || cs_lane(m->engine) == 0)
         complete(m, &prompt, &a, 1);
     if (is_rank_zero()) {
         double seconds = ce_clock_seconds() - started;
@@ -402,17 +403,18 @@ static char *answer_lines(const model *m, const prompts_list *asked, int64_t fro
     return lines.bytes;
 }
 
-/* In every round each rank answers a batch of prompts, and then all answers of the round are written. So the answers
+/* In every round each lane answers a batch of prompts, and then all answers of the round are written. So the answers
  * are written in order, and a failure loses only the answers of the current round. */
 static void write_answers(const model *m, const prompts_list *asked, FILE *output)
 {
-    int64_t count = (int64_t)json_array_size(asked->rows), rank = cs_rank(m->engine);
-    int64_t lanes = m->together ? 1 : cs_world_size(m->engine), lane = m->together ? 0 : rank;
+    int64_t count = (int64_t)json_array_size(asked->rows);
+    int64_t lanes = m->together ? 1 : cs_lanes(m->engine), lane = m->together ? 0 : cs_lane(m->engine);
+    bool writes = cs_lane(m->engine) == lane && cs_leads_lane(m->engine);
     int64_t share = (count + lanes - 1) / lanes, batch = at_most(share, m->batch);
     for (int64_t round = 0; round < count; round += lanes * batch) {
         int64_t from = at_most(round + lane * batch, count), to = at_most(from + batch, count);
         CE_FREED char *lines = answer_lines(m, asked, from, to);
-        CE_FREED char *all = cs_gather(m->engine, lane == rank ? lines : "");
+        CE_FREED char *all = cs_gather(m->engine, writes ? lines : "");
         if (all && (fputs(all, output) < 0 || fflush(output) != 0))
             leave(1, "cannot write %s", m->given->output ? m->given->output : "the answers");
     }

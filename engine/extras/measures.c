@@ -34,6 +34,10 @@ void cs_measures_add(cs_measures *measures, double score, bool positive)
 void cs_measures_reduce(cs_engine *engine, cs_measures *measures)
 {
     ce_walk_settle(engine);
+    if (!ce_mesh_leads(&engine->mesh)) {
+        memset(measures->positive, 0, sizeof measures->positive);
+        memset(measures->negative, 0, sizeof measures->negative);
+    }
     cs_comm_all_reduce(engine->comm, measures->positive, BINS, CS_I64, CS_SUM);
     cs_comm_all_reduce(engine->comm, measures->negative, BINS, CS_I64, CS_SUM);
     cs_comm_all_reduce(engine->comm, &measures->low, 1, CS_F32, CS_MIN);

@@ -1,5 +1,5 @@
 /* evaluate.c - cs_evaluate, cs_score, cs_predict: forward passes that keep no activations. The mean loss is an exact
- * sum of losses divided by their number. So every number of ranks gives the same mean loss, bit for bit. */
+ * sum of losses divided by their number. So every number of lanes gives the same mean loss, bit for bit. */
 #include "query/query.h"
 #include "input/input.h"
 #include "base/must.h"
@@ -101,17 +101,19 @@ static cs_scores scores_of(const sums *all, bool pairs)
     return scores;
 }
 
-/* Returns true if rank 0 cannot run a forward pass without this rank. This is so if the parameters are sharded over the
- * group of rank 0, this rank is in the group, and the group has no common copy of the parameters. */
+/* Returns true if rank 0 cannot run a forward pass without this rank: all ranks of lane 0 run it together. If the
+ * parameters are sharded over a group of ranks that has no common copy of them, the other ranks of the groups of lane 0
+ * help too. */
 static bool helps_rank0(const cs_engine *engine)
 {
-    return engine->zero.stage.params == CE_SHARDED && !engine->zero.common && engine->world.rank < engine->zero.world;
+    bool shares = engine->zero.stage.params == CE_SHARDED && !engine->zero.common;
+    return ce_mesh_lane(&engine->mesh) == 0 || (shares && engine->mesh.own[CE_AXIS_REPLICATE] == 0);
 }
 
-/* How the micro-batches of an evaluation are divided among ranks. */
+/* How the micro-batches of an evaluation are divided among lanes. */
 typedef struct {
     int64_t wanted, rounds;
-    int sharers; /* number of ranks that evaluate micro-batches */
+    int sharers; /* number of lanes that evaluate micro-batches */
 } shares;
 
 /* If `batches` is 0, all of the data is evaluated. */
@@ -119,22 +121,23 @@ static shares share_batches(const cs_engine *engine, const cs_data *data, int64_
 {
     int64_t micro = engine->settings->micro_batch, whole = ce_divide_up(ce_windows_count(data->windows), micro);
     shares shared = { .wanted = batches > 0 && batches < whole ? batches : whole,
-                      .sharers = alone ? 1 : engine->world.size };
+                      .sharers = alone ? 1 : ce_mesh_lanes(&engine->mesh) };
     shared.rounds = ce_divide_up(shared.wanted, shared.sharers);
-    if (alone && engine->world.rank > 0 && !helps_rank0(engine))
+    if (alone && !helps_rank0(engine))
         shared.rounds = 0;
     return shared;
 }
 
-/* Returns the number of this rank's micro-batch in `round`, or -1 if there is none; the rank then takes part with a
- * batch without targets. */
-static int64_t lane_of(const cs_engine *engine, const shares *shared, int64_t round)
+/* Returns the number of this rank's micro-batch in `round`, which all ranks of a lane share, or -1 if there is none; the
+ * rank then takes part with a batch without targets. */
+static int64_t micro_of(const cs_engine *engine, const shares *shared, int64_t round)
 {
-    int64_t lane = round * shared->sharers + engine->world.rank;
-    return engine->world.rank < shared->sharers && lane < shared->wanted ? lane : -1;
+    int lane = ce_mesh_lane(&engine->mesh);
+    int64_t micro = round * shared->sharers + lane;
+    return lane < shared->sharers && micro < shared->wanted ? micro : -1;
 }
 
-/* Adds to the progress line the micro-batches that all ranks have evaluated in `round`. */
+/* Adds to the progress line the micro-batches that all lanes have evaluated in `round`. */
 static void advance(ce_progress *progress, const shares *shared, int64_t round)
 {
     int64_t left = shared->wanted - round * shared->sharers;
@@ -151,7 +154,7 @@ static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, boo
     ce_step_settle(engine); /* prints the messages about the previous step before the evaluation begins */
     ce_progress_begin(&progress, "evaluating", "batches", shared.wanted);
     for (int64_t round = 0; round < shared.rounds; round++) {
-        cs_batch batch = ce_loader_lane(data, lane_of(engine, &shared, round));
+        cs_batch batch = ce_loader_lane(data, micro_of(engine, &shared, round));
         add_batch(engine, &batch, &with, there, &counted);
         advance(&progress, &shared, round);
     }
@@ -162,6 +165,8 @@ static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, boo
     close_scratch(engine, &with);
     all.rows = counted.rows;
     all.pair_rows = counted.pair_rows;
+    if (!ce_mesh_leads(&engine->mesh))
+        all = (sums){ 0 };
     cs_comm_all_reduce(engine->comm, &all, (int64_t)(sizeof all / sizeof(int64_t)), CS_I64, CS_SUM);
     ce_phase_end(engine, CE_EVALUATE);
     return scores_of(&all, ce_preference_is_on(engine));
@@ -196,8 +201,8 @@ static void take_pairs(cs_engine *engine, cs_tensor facts, float *logps, int64_t
     }
 }
 
-/* Each rank computes some of the pairs and leaves 0 at the other pairs, so that the sum over ranks is the
- * log-probabilities of all pairs. */
+/* Each lane computes some of the pairs. One of its ranks takes them and leaves 0 at the other pairs, and the other ranks
+ * leave 0 at all pairs, so that the sum over ranks is the log-probabilities of all pairs. */
 void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps)
 {
     int64_t count = ce_windows_count(data->windows);
@@ -208,8 +213,8 @@ void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps)
     ce_progress_begin(&progress, "computing the reference", "batches", shared.wanted);
     memset(logps, 0, (size_t)(CE_ANSWERS * count) * sizeof *logps);
     for (int64_t round = 0; round < shared.rounds; round++) {
-        int64_t lane = lane_of(engine, &shared, round);
-        cs_batch batch = ce_loader_lane(data, lane);
+        int64_t micro = micro_of(engine, &shared, round);
+        cs_batch batch = ce_loader_lane(data, micro);
         cs_tensor loss =
             ce_forward_units(engine, engine->pass,
                              &(ce_forward_input){
@@ -217,8 +222,8 @@ void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps)
         ce_preference_facts(engine, loss, with.facts);
         ce_pass_let_go(engine->pass, loss);
         ce_pass_end(engine->pass);
-        if (lane >= 0)
-            take_pairs(engine, with.facts, logps, lane * engine->settings->micro_batch, count);
+        if (micro >= 0 && ce_mesh_leads(&engine->mesh))
+            take_pairs(engine, with.facts, logps, micro * engine->settings->micro_batch, count);
         advance(&progress, &shared, round);
     }
     ce_walk_settle(engine);

@@ -14,6 +14,21 @@ int cs_world_size(const cs_engine *engine)
     return engine->world.size;
 }
 
+int cs_lane(const cs_engine *engine)
+{
+    return ce_mesh_lane(&engine->mesh);
+}
+
+int cs_lanes(const cs_engine *engine)
+{
+    return ce_mesh_lanes(&engine->mesh);
+}
+
+bool cs_leads_lane(const cs_engine *engine)
+{
+    return ce_mesh_leads(&engine->mesh);
+}
+
 int64_t cs_active_parameter_count(const cs_engine *engine)
 {
     return engine->model->parameters - engine->model->load.idle;

@@ -69,10 +69,10 @@ static void clear(cs_engine *engine, ce_phase phase)
         cs_op_fill(compute(engine), cs_vector(engine->experts.counting, CS_F32, 2 * cells_of(engine)), 0);
 }
 
-/* Adds the token counts of a micro-batch. */
+/* Adds the token counts of a micro-batch, on one rank of the lane whose micro-batch it is. */
 static void count(cs_engine *engine, ce_phase phase)
 {
-    if (engine->experts.counting && phase == CE_FORWARD)
+    if (engine->experts.counting && phase == CE_FORWARD && ce_mesh_leads(&engine->mesh))
         ce_state_add_counts(compute(engine), engine->experts.counting, engine->model->load.tokens, cells_of(engine));
 }
 

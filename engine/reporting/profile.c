@@ -144,6 +144,7 @@ static quantity plain(double value)
 static void print_head(const cs_engine *engine, FILE *out, cost all)
 {
     const ce_settings *settings = engine->settings;
+    int lanes = ce_mesh_lanes(&engine->mesh), tp = engine->mesh.size[CE_AXIS_TP];
     const cs_phase_seconds *t = &engine->last_seconds;
     double share = 1.0 / (double)settings->accumulation, forward = t->forward * share, backward = t->backward * share;
     double iteration = forward + backward + t->step, factor = 2 + settings->profiler.recompute_factor;
@@ -159,14 +160,14 @@ static void print_head(const cs_engine *engine, FILE *out, cost all)
             "step (weights update latency), iter latency (sum of fwd, bwd and step latency)\n\n",
             (long long)settings->profiler.profile_step);
     put(out, "world size: ", plain(engine->world.size));
-    put(out, "data parallel size: ", plain(engine->world.size));
-    put(out, "model parallel size: ", plain(1));
+    put(out, "data parallel size: ", plain(lanes));
+    put(out, "model parallel size: ", plain(tp));
     put(out, "batch size per GPU: ", plain((double)settings->micro_batch));
     put(out, "params per GPU: ", count_of(all.parameters, ""));
-    put(out, "params of model = params per GPU * mp_size: ", count_of(all.parameters, ""));
+    put(out, "params of model = params per GPU * mp_size: ", count_of(all.parameters * tp, ""));
     put(out, "fwd MACs per GPU: ", count_of(all.flops / 2, "MACs"));
     put(out, "fwd flops per GPU: ", count_of(all.flops, ""));
-    put(out, "fwd flops of model = fwd flops per GPU * mp_size: ", count_of(all.flops, ""));
+    put(out, "fwd flops of model = fwd flops per GPU * mp_size: ", count_of(all.flops * tp, ""));
     put(out, "fwd latency: ", time_of(forward));
     put(out, "fwd FLOPS per GPU = fwd flops per GPU / fwd latency: ", count_of(per(all.flops, forward), "FLOPS"));
     put(out, "bwd latency: ", time_of(backward));
@@ -178,7 +179,7 @@ static void print_head(const cs_engine *engine, FILE *out, cost all)
     put(out, "iter latency: ", time_of(iteration));
     snprintf(label, sizeof label, "FLOPS per GPU = %g * fwd flops per GPU / iter latency: ", factor + 1);
     put(out, label, count_of(per((factor + 1) * all.flops, iteration), "FLOPS"));
-    put(out, "samples/second: ", plain(per((double)(settings->micro_batch * engine->world.size), iteration)));
+    put(out, "samples/second: ", plain(per((double)(settings->micro_batch * lanes), iteration)));
 }
 
 /* ---- the summary: kinds of unit, the most expensive first ---- */

@@ -268,7 +268,7 @@ static void report_step(cs_engine *engine)
 {
     cs_metrics *metrics = &engine->metrics;
     double now = ce_clock_seconds(), flops = ce_device_flops(engine->device);
-    double rows = (double)(cs_rows(engine->loss_rows) * engine->settings->accumulation * engine->world.size);
+    double rows = (double)(cs_rows(engine->loss_rows) * engine->settings->accumulation * ce_mesh_lanes(&engine->mesh));
     cs_dtype products = engine->zero.precision.products;
     /* At its first call, ce_device_roof measures the device's greatest rate. */
     ce_device_roof(engine->device, products);

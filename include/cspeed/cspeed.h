@@ -85,14 +85,14 @@ cs_tensor cs_matrix(void *data, cs_dtype dtype, int64_t rows, int64_t columns);
 cs_tensor cs_matrix_rows(cs_tensor matrix, int64_t first, int64_t rows); /* a view of some rows */
 cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count);
 
-/* One micro-batch of this rank; B is the micro-batch size and T the number of tokens of a sample.
+/* One micro-batch of this rank's lane (cs_lane); B is the micro-batch size and T the number of tokens of a sample.
  *   language model  inputs and targets: CS_I32 (B, T). A target below 0 does not count in the loss.
  *   other models    inputs: CS_F32 (B, ...). targets: B rows, as cs_model_floats or cs_model_classifies describes them.
  * All memory is the caller's and must stay unchanged until cs_backward returns. */
 typedef struct {
     cs_tensor inputs, targets;
     /* (B) the number of each sample in the order of the whole training. Random bits (dropout) depend on this number. If
-     * NULL, the engine computes the numbers from step, micro-step and rank. */
+     * NULL, the engine computes the numbers from step, micro-step and lane. */
     const int64_t *samples;
     cs_tensor starts; /* (B, T) i32 or absent, for several documents packed into one sample: position t attends to
                              * positions starts[t] to t only. starts[t] <= t, and starts never decrease along t. */
@@ -192,6 +192,14 @@ char *cs_gather(cs_engine *engine, const char *text);
 int cs_launched_rank(void); /* the rank that the environment gives, before an engine exists; 0 without a launcher */
 int cs_rank(const cs_engine *engine);
 int cs_world_size(const cs_engine *engine);
+/* With tensor parallelism (cspeed.mesh.tp) consecutive ranks divide the matrices of each layer. They read the same
+ * samples, and together they are a lane; without it each rank is a lane. A program divides samples among lanes, and all
+ * ranks of a lane pass the same batches. cs_lane returns the number of this rank's lane, cs_lanes the number of lanes.
+ * cs_leads_lane returns true on the first rank of each lane: what all ranks of a lane count alike, such as their
+ * samples, is added up over these ranks only. */
+int cs_lane(const cs_engine *engine);
+int cs_lanes(const cs_engine *engine);
+bool cs_leads_lane(const cs_engine *engine);
 const char *cs_device_description(const cs_engine *engine); /* a text such as "cpu, 1 thread, fp32 arithmetic ..." */
 
 /* Memory of this rank, in bytes. */
@@ -409,12 +417,14 @@ void cs_write_scores(cs_engine *engine, const cs_scores *scores);
 
 /* Computes the model's output for a batch. The batch's targets are not used. For a language model the output is the
  * logits, (B*T, vocabulary). B and T may be smaller than in training. The output is valid until the next call with this
- * engine. Every rank must pass a batch of the same shape. Collective. */
+ * engine. Every rank must pass a batch of the same shape; all ranks of a lane must pass the same batch, and all of them
+ * get the whole output. Collective. */
 cs_status cs_predict(cs_engine *engine, const cs_batch *batch, cs_tensor *output);
 
 /* A key-value cache for text generation: it keeps the keys and values of up to `length` positions (0: as many as the
  * model allows), so that each further token costs the computation of one position. Tokens that were read before the
- * parameters changed must be read again, after cs_context_clear. */
+ * parameters changed must be read again, after cs_context_clear. With tensor parallelism all ranks of a lane must make the
+ * same calls with the same tokens; all of them get the whole logits. */
 typedef struct cs_context cs_context;
 cs_status cs_context_open(cs_context **context, cs_engine *engine, int64_t length);
 void cs_context_close(cs_context *context); /* Frees the context, which may be NULL. Call it before cs_destroy. */

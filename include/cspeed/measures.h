@@ -3,7 +3,7 @@
  *
  *     cs_measures measures;
  *     cs_measures_clear(&measures);
- *     for each sample of this rank: cs_measures_add(&measures, score, label);
+ *     for each sample of this rank's lane: cs_measures_add(&measures, score, label);
  *     cs_measures_reduce(engine, &measures);
  *     cs_precision_recall at = cs_measures_at(&measures, 0.5);
  *
@@ -34,7 +34,7 @@ void cs_measures_clear(cs_measures *measures);
 /* Adds one sample. `score` is the predicted probability of the positive class, from 0 to 1; any other score ends the
  * program. */
 void cs_measures_add(cs_measures *measures, double score, bool positive);
-/* Adds the counts of all ranks; afterwards all ranks have the same counts and the same range. Collective. */
+/* Adds the counts of all lanes; afterwards all ranks have the same counts and the same range. Collective. */
 void cs_measures_reduce(cs_engine *engine, cs_measures *measures);
 
 /* A sample counts as predicted positive if its score is at least the threshold. */

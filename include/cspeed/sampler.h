@@ -1,6 +1,6 @@
-/* sampler.h - divides the samples of a data set among ranks, as PyTorch's DistributedSampler does. (public)
+/* sampler.h - divides the samples of a data set among ranks or lanes (cs_lane), as PyTorch's DistributedSampler does. (public)
  *
- *     cs_sampler sampler = { .count = 4096, .rank = cs_rank(engine), .size = cs_world_size(engine), .shuffle = true };
+ *     cs_sampler sampler = { .count = 4096, .rank = cs_lane(engine), .size = cs_lanes(engine), .shuffle = true };
  *     for (sampler.epoch = 0; sampler.epoch < 3; sampler.epoch++)
  *         for (int64_t i = 0; i < cs_sampler_count(&sampler); i++)
  *             read(cs_sampler_at(&sampler, i));

@@ -225,8 +225,7 @@ static void introduce(const session *run)
         memory.offloaded ? ce_must_print(" (%.1f MB of it offloaded to the host)", 1e-6 * (double)memory.offloaded)
                          : ce_must_copy("");
     double moving = (double)(memory.value_rows + memory.gradient_rows + memory.activations);
-    int ranks = cs_world_size(run->engine);
-    int64_t tp = cs_config_get_int(run->config, "cspeed.mesh.tp"), lanes = ranks / tp;
+    int ranks = cs_world_size(run->engine), lanes = cs_lanes(run->engine);
     int64_t batch = cs_config_get_int(run->config, "train_batch_size"),
             micro = cs_config_get_int(run->config, "train_micro_batch_size_per_gpu"),
             steps = cs_config_get_int(run->config, "gradient_accumulation_steps"),
@@ -238,8 +237,9 @@ static void introduce(const session *run)
         cs_config_get_string(run->config, "precision"), stage, ranks, ce_plural(ranks),
         cs_device_description(run->engine));
     say("memory of a rank: %.1f MB between steps%s, %.1f MB more during one; batch %" PRId64 " = micro-batch %" PRId64
-        " x %" PRId64 " accumulated x %" PRId64 " %s%s",
-        1e-6 * kept, offloaded, 1e-6 * moving, batch, micro, steps, lanes, tp > 1 ? "lane" : "rank", ce_plural(lanes));
+        " x %" PRId64 " accumulated x %d %s%s",
+        1e-6 * kept, offloaded, 1e-6 * moving, batch, micro, steps, lanes, lanes < ranks ? "lane" : "rank",
+        ce_plural(lanes));
 }
 
 /* Checks cspeed.export before the training, so that a folder that cannot be created is reported now and not only at the

@@ -77,7 +77,7 @@ cs_batch run_batch(const cs_engine *engine, const run_spec *spec, int micro)
 {
     static int32_t inputs[64 * RUN_LENGTH], targets[64 * RUN_LENGTH];
     int64_t batch = spec->micro ? spec->micro : 2;
-    int64_t first = engine->metrics.samples + (micro * cs_world_size(engine) + cs_rank(engine)) * batch;
+    int64_t first = engine->metrics.samples + (micro * cs_lanes(engine) + cs_lane(engine)) * batch;
     ck_assert_int_le(batch, 64);
     for (int64_t b = 0; b < batch; b++)
         for (int64_t t = 0; t < RUN_LENGTH; t++) {
