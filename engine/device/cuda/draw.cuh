@@ -15,33 +15,15 @@ struct ce_draw {
     int64_t sample;     /* number of elements of one sample */
     uint32_t threshold; /* an element is kept if its 16 random bits are at least this number */
     float scale;
-    /* Each sample has `rows` rows of `columns` elements, which are columns [from, from + columns) of rows of `width`
-     * columns. If `width` is 0, a sample is one row. */
-    int64_t rows, columns, from, width;
 };
 
-/* Returns the parameters of the dropout of a tensor. */
-inline ce_draw ce_draw_of(cs_dropout dropout, cs_tensor x)
+/* Returns the parameters of the dropout of a tensor of `count` elements. */
+inline ce_draw ce_draw_of(cs_dropout dropout, int64_t count)
 {
     if (dropout.rate <= 0)
         return ce_draw{};
-    int64_t sample = cs_count(x) / dropout.batch;
-    ce_draw draw = { dropout.keys,
-                     dropout.place,
-                     sample,
-                     (uint32_t)lrintf(dropout.rate * 65536.0f),
-                     1 / (1 - dropout.rate),
-                     1,
-                     sample,
-                     0,
-                     0 };
-    if (dropout.width) {
-        draw.rows = cs_rows(x) / dropout.batch;
-        draw.columns = cs_columns(x);
-        draw.from = dropout.from;
-        draw.width = dropout.width;
-    }
-    return draw;
+    return ce_draw{ dropout.keys, dropout.place, count / dropout.batch, (uint32_t)lrintf(dropout.rate * 65536.0f),
+                    1 / (1 - dropout.rate) };
 }
 
 /* Applies dropout to eight values. values[i] is element first + i of the sample, and `first` is a multiple of 8. */
@@ -77,22 +59,28 @@ __device__ inline uint8_t ce_draw_kept(uint64_t key, uint64_t element, uint32_t 
     return (uint8_t)(bits >> element % 8);
 }
 
-/* Like ce_draw_apply, but for any `first`, which is an index into the whole tensor. The values may belong to several
- * rows or samples. Values from index `end` on are undefined afterwards. */
-__device__ inline void ce_draw_apply_anywhere(float *values, const ce_draw &draw, int64_t first, int64_t end)
+/* Like ce_draw_apply, but for any `first`, which is an index into the whole tensor. The values may be unaligned and may
+ * belong to two samples. Values from index `end` on may be left unchanged. */
+__device__ inline void ce_draw_apply_anywhere(float *values, ce_draw draw, int64_t first, int64_t end)
 {
-    uint32_t kept = 0;
-    for (int done = 0, count; done < CE_RUN && first + done < end; done += count) {
-        int64_t row = (first + done) / draw.columns, column = (first + done) % draw.columns;
-        int64_t sample = draw.width ? row / draw.rows : row;
-        int64_t element = (row - sample * draw.rows) * draw.width + draw.from + column;
-        uint32_t bits = ce_draw_kept(cs_rng_mix(draw.keys[sample], draw.place), (uint64_t)element, draw.threshold);
-        count = (int)min((int64_t)(CE_RUN - done), draw.columns - column);
-        kept |= (bits & ((1u << count) - 1)) << done;
+    int64_t sample = first / draw.sample, element = first % draw.sample;
+    if (element % CE_RUN == 0 && element + CE_RUN <= draw.sample) {
+        ce_draw_apply(values, draw, sample, element);
+        return;
     }
 #pragma unroll
-    for (int i = 0; i < CE_RUN; i++)
-        values[i] = kept >> i & 1 ? values[i] * draw.scale : 0.0f;
+    for (int i = 0; i < CE_RUN && first + i < end; i++) {
+        int64_t index = (first + i) % draw.sample;
+        uint64_t key = cs_rng_mix(draw.keys[(first + i) / draw.sample], draw.place);
+        ce_rng_block block = cs_rng_philox(key, (uint64_t)index / CE_RUN);
+        int part = (int)(index % CE_RUN);
+        /* a loop selects the word, because an array with an index known only at run time would be in local memory */
+        uint32_t word = block.word[0];
+        for (int w = 1; w < CE_RUN / 2; w++)
+            word = part / 2 == w ? block.word[w] : word;
+        uint32_t bits = word >> part % 2 * 16 & 0xffff;
+        values[i] = bits >= draw.threshold ? values[i] * draw.scale : 0.0f;
+    }
 }
 
 #endif

@@ -1,12 +1,35 @@
 /* dropout.cu - y = a + dropout(b), or y = dropout(b) if a is absent.
  *
  * The kernel is bound by memory: computing one Philox counter, which takes about 80 instructions, gives the random bits
- * of eight elements. blockIdx.y is the sample, so that each run of eight elements is one counter. Only a run of columns
- * of wider rows needs two counters. */
+ * of eight elements. blockIdx.y is the sample, so that each run of eight elements is one counter. Only runs of columns of
+ * wider rows need more counters. */
 #include "device/cuda/draw.cuh"
 
+/* Says that the rows of a tensor are columns [from, from + columns) of rows of `width` columns. */
+struct row_part {
+    int64_t columns, from, width;
+};
+
+/* Applies dropout to the eight elements of the sample from `first` on, which may be in several rows. */
+static __device__ void apply_to_columns(float *values, const ce_draw &draw, row_part part, int64_t sample,
+                                        int64_t first)
+{
+    uint64_t key = cs_rng_mix(draw.keys[sample], draw.place);
+    uint32_t kept = 0;
+    for (int done = 0, count; done < CE_RUN; done += count) {
+        int64_t row = (first + done) / part.columns, column = (first + done) % part.columns;
+        uint64_t element = (uint64_t)(row * part.width + part.from + column);
+        count = (int)min((int64_t)(CE_RUN - done), part.columns - column);
+        kept |= (ce_draw_kept(key, element, draw.threshold) & ((1u << count) - 1)) << done;
+    }
+#pragma unroll
+    for (int i = 0; i < CE_RUN; i++)
+        values[i] = kept >> i & 1 ? values[i] * draw.scale : 0.0f;
+}
+
+template <bool in_columns>
 static __global__ void __launch_bounds__(CE_RUN_THREADS)
-    dropout_runs(ce_view y, ce_view a, ce_view b, ce_draw draw, int64_t batch)
+    dropout_runs(ce_view y, ce_view a, ce_view b, ce_draw draw, row_part part, int64_t batch)
 {
     for (int64_t sample = blockIdx.y; sample < batch; sample += gridDim.y) {
         int64_t first = sample * draw.sample;
@@ -17,8 +40,8 @@ static __global__ void __launch_bounds__(CE_RUN_THREADS)
             if (a.data)
                 ce_run_read(base, ce_run_from(a, first), at, within);
             ce_run_read(out, more, at, within);
-            if (draw.width)
-                ce_draw_apply_anywhere(out, draw, first + at, first + draw.sample);
+            if (in_columns)
+                apply_to_columns(out, draw, part, sample, at);
             else
                 ce_draw_apply(out, draw, sample, at);
             for (int i = 0; i < CE_RUN; i++)
@@ -30,9 +53,10 @@ static __global__ void __launch_bounds__(CE_RUN_THREADS)
 
 extern "C" void ce_cuda_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout)
 {
-    ce_draw draw = ce_draw_of(dropout, y);
+    ce_draw draw = ce_draw_of(dropout, cs_count(y));
     ce_shape shape = ce_run_shape(ce_flat{ 0, draw.sample });
     shape.grid.y = (unsigned)(dropout.batch < 65535 ? dropout.batch : 65535);
-    ce_launch(ce_cuda_compute(device), shape, dropout_runs, ce_run_view(y), ce_run_view(a), ce_run_view(b), draw,
-              dropout.batch);
+    row_part part = { cs_columns(y), dropout.from, dropout.width };
+    ce_launch(ce_cuda_compute(device), shape, dropout.width ? dropout_runs<true> : dropout_runs<false>, ce_run_view(y),
+              ce_run_view(a), ce_run_view(b), draw, part, dropout.batch);
 }

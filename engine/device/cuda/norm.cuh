@@ -48,7 +48,7 @@ inline void ce_norm_set_addition(ce_norm_job *job, const cs_addition *x)
 {
     job->more = ce_run_view(x->b);
     job->sum = ce_run_view(x->sum);
-    job->draw = ce_draw_of(x->dropout, x->sum);
+    job->draw = ce_draw_of(x->dropout, cs_count(x->sum));
 }
 
 /* Returns the number of threads of a block: the size of a group if that is more than a warp, otherwise
