@@ -37,6 +37,9 @@ static const row table[] = {
     { "\"max_train_batch_size\": 32, \"micro_batch_sizes\": [1, 2, 3, 7], \"version\": 0.1", 4, 24,
       " 1 2 3 4 6 8 12 24", 8, 3 },
     { SMALL, 0, 96, " 1 2 3 4 6 8 12", 7, 0 },
+    { "\"max_train_batch_size\": 24, \"micro_batch_sizes\": [1], \"min_gpus\": 3, \"max_gpus\": 9, \"version\": 0.1, "
+      "\"model_parallel_size\": 2",
+      0, 24, " 4 6 8", 3, 0 },
     { SMALL ", \"model_parallel_size\": 2", 8, 96, " 2 4 6 8 12 16 24", 7, 12 },
     { "\"max_train_batch_size\": 4, \"micro_batch_sizes\": [1, 2, 3, 4], \"max_gpus\": 4, \"version\": 0.1", 2, 4,
       " 1 2 4", 3, 2 },
