@@ -311,8 +311,6 @@ void ce_mesh_check(cs_config *config)
         return;
     if (optimizer.directs && !config->reads)
         refuse(config, "optimizer.type", optimizer.name, "its step needs whole tensors");
-    if (s->lora.dora)
-        refuse(config, "cspeed.lora.dora", "", "its magnitudes are norms of whole rows of a weight");
     if (s->cuts_rows && s->curriculum.kind != CE_DIFFICULTY_NONE)
         refuse(config, "cspeed.mesh.sequence", "", "a curriculum changes the number of rows");
     if (s->cuda_graphs)

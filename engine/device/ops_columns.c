@@ -44,6 +44,12 @@ void cs_op_dora_norms(cs_stream *stream, cs_tensor norms, const cs_dora *dora)
     RUN(stream, dora_norms, norms, dora);
 }
 
+void cs_op_join_norms(cs_stream *stream, cs_tensor norms, cs_tensor x)
+{
+    CE_ASSERT(norms.data && norms.dtype == CS_F32 && x.dtype == CS_F32 && cs_columns(x) == cs_count(norms));
+    RUN(stream, join_norms, norms, x);
+}
+
 void cs_op_dora(cs_stream *stream, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora)
 {
     check_dora(norms, dora);

@@ -100,6 +100,7 @@ OPERATION(squared_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss,
  * times these columns instead. */
 OPERATION(columns, (cs_device *device, const ce_columns *job))
 OPERATION(dora_norms, (cs_device *device, cs_tensor norms, const cs_dora *dora))
+OPERATION(join_norms, (cs_device *device, cs_tensor norms, cs_tensor x))
 OPERATION(dora, (cs_device *device, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora))
 OPERATION(dora_grad, (cs_device *device, cs_tensor dy, cs_tensor dmagnitude, cs_tensor z, cs_tensor norms,
                       const cs_dora *dora))

@@ -96,8 +96,7 @@ void ce_linear_cut_inputs(cs_linear *linear, cs_unit *unit, ce_cut_part part)
     ce_cut_param(linear->weight, dim, &part, 1);
 }
 
-/* The bias of a layer whose inputs are cut is added by one rank only, because the results of the ranks are added. */
-static cs_tensor added_bias(const cs_linear *linear, cs_pass *pass)
+cs_tensor ce_linear_added_bias(const cs_linear *linear, cs_pass *pass)
 {
     bool other = linear->cut == CS_CUT_INPUTS && ce_pass_rank(pass) > 0;
     return other ? (cs_tensor){ 0 } : ce_linear_bias(linear, pass);
@@ -191,7 +190,7 @@ cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
     cs_tensor all = whole_input(linear, pass, x = ce_linear_factor(pass, x));
     cs_tensor y = cs_pass_make(pass, cs_pass_products(pass), cs_rows(all), linear->outputs);
-    cs_op_matmul(cs_pass_stream(pass), y, all, ce_linear_weight(linear, pass), added_bias(linear, pass),
+    cs_op_matmul(cs_pass_stream(pass), y, all, ce_linear_weight(linear, pass), ce_linear_added_bias(linear, pass),
                  linear->layout);
     ce_lora_forward(linear, pass, y, all);
     keep_input(linear, pass, x);

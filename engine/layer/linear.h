@@ -18,6 +18,9 @@ void ce_linear_cut_inputs(cs_linear *linear, cs_unit *unit, ce_cut_part part);
 cs_tensor ce_linear_factor(cs_pass *pass, cs_tensor x);
 cs_tensor ce_linear_weight(const cs_linear *linear, cs_pass *pass);
 cs_tensor ce_linear_bias(const cs_linear *linear, cs_pass *pass);
+/* Returns the bias that this rank adds to its result. If the inputs are cut, the results of the ranks are added, so only
+ * one rank adds the bias. */
+cs_tensor ce_linear_added_bias(const cs_linear *linear, cs_pass *pass);
 /* Returns a gradient tensor for an operation that always writes a gradient: the gradient of a trained parameter, or
  * scratch memory if the parameter is frozen. */
 cs_tensor ce_linear_grown(cs_pass *pass, cs_param *param);

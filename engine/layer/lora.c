@@ -1,6 +1,7 @@
 /* lora.c - forward and backward of the LoRA adapters of a linear layer. */
 #include "layer/lora.h"
 #include "layer/linear.h"
+#include "unit/pass.h"
 
 static cs_tensor dropped(const cs_linear *linear, cs_pass *pass, cs_tensor x, uint64_t place)
 {
@@ -24,7 +25,7 @@ static cs_dora dora_of(const cs_linear *linear, cs_pass *pass, const ce_lora_par
                      .a = ce_linear_factor(pass, part->a->value),
                      .b = ce_linear_factor(pass, part->b->value),
                      .magnitude = part->magnitude->value,
-                     .bias = ce_linear_bias(linear, pass),
+                     .bias = ce_linear_added_bias(linear, pass),
                      .scale = linear->adapter->scale,
                      .first = part->first };
     int64_t outputs = cs_rows(dora.b);
@@ -47,6 +48,11 @@ static void scale_columns(const cs_linear *linear, cs_pass *pass, cs_tensor y, c
     cs_dora dora = dora_of(linear, pass, part);
     cs_tensor norms = cs_pass_make(pass, CS_F32, cs_columns(own_y), 1);
     cs_op_dora_norms(cs_pass_stream(pass), norms, &dora);
+    if (linear->cut == CS_CUT_INPUTS) {
+        cs_tensor all = cs_pass_make(pass, CS_F32, ce_pass_ranks(pass), cs_columns(own_y));
+        ce_pass_gather(pass, all, norms);
+        cs_op_join_norms(cs_pass_stream(pass), norms, all);
+    }
     cs_op_dora(cs_pass_stream(pass), y, own_y, norms, &dora);
     cs_pass_keep(pass, own_y);
     cs_pass_keep(pass, norms);

@@ -134,12 +134,18 @@ static void cut(const cs_linear *linear, const cs_unit *unit, const ce_cut *weig
     if (linear->cut == CS_CUT_OUTPUTS) {
         ce_cut_param(part->b, 0, weight->part, weight->count);
         ce_cut_partial(part->a);
+        if (part->magnitude)
+            ce_cut_param(part->magnitude, 0, weight->part, weight->count);
     } else if (linear->cut == CS_CUT_INPUTS) {
         ce_cut_param(part->a, 1, weight->part, weight->count);
         ce_cut_partial(part->b);
+        if (part->magnitude)
+            ce_cut_partial(part->magnitude);
     } else {
         ce_cut_rows(part->a, unit);
         ce_cut_rows(part->b, unit);
+        if (part->magnitude)
+            ce_cut_rows(part->magnitude, unit);
     }
 }
 
@@ -166,7 +172,7 @@ static void attach(ce_lora *lora, cs_unit *unit, int at, const ce_lora_sizes *si
     part->a = declare(unit, layer, "lora_A.weight", sizes->r, inputs,
                       (cs_init){ CS_UNIFORM, (float)(1 / sqrt((double)inputs)) });
     part->b = declare(unit, layer, "lora_B.weight", outputs, sizes->r, (cs_init){ CS_ZEROS, 0 });
-    if (sizes->dora) /* the configuration refuses DoRA with tensor parallelism */
+    if (sizes->dora)
         part->magnitude = declare(unit, layer, "lora_magnitude_vector", outputs, 0, (cs_init){ CS_ONES, 0 });
     cut(linear, unit, whole, part);
     part->place = cs_residual_place(unit, place);

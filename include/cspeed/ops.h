@@ -330,6 +330,9 @@ typedef struct {
 } cs_dora;
 /* norms (M) f32 = the Euclidean norm of each column's weights in W + scale B A. */
 void cs_op_dora_norms(cs_stream *stream, cs_tensor norms, const cs_dora *dora);
+/* norms (M) f32 = the Euclidean norm of each column of x (R, M) f32: the norms of cs_op_dora_norms, if each of R ranks has
+ * computed them for its own inputs. */
+void cs_op_join_norms(cs_stream *stream, cs_tensor norms, cs_tensor x);
 /* y (N, W) is the layer's result, and z (N, M) the adapter's result before scaling. v stands for the M columns of y
  * from `first` on. First z becomes v - bias + scale z, then v becomes bias + z magnitude / norms. */
 void cs_op_dora(cs_stream *stream, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora);

@@ -210,8 +210,6 @@ START_TEST(some_features_need_whole_layers)
     check_refused("\"optimizer\": {\"type\": \"Lamb\"}, " MESH("\"tp\": 2"),
                   "not supported: optimizer.type Lamb with cspeed.mesh.tp 2, because its step needs whole tensors");
     check_refused("\"optimizer\": {\"type\": \"Muon\"}, " AUTOTP("\"autotp_size\": 2"), "optimizer.type Muon with");
-    check_refused("\"cspeed\": {\"lora\": {\"r\": 4, \"dora\": true}, \"mesh\": {\"tp\": 2}}",
-                  "not supported: cspeed.lora.dora with cspeed.mesh.tp 2");
     check_refused("\"cspeed\": {\"cuda_graphs\": true, \"mesh\": {\"tp\": 2}}",
                   "not supported: cspeed.cuda_graphs with cspeed.mesh.tp 2");
     check("\"optimizer\": {\"type\": \"Lion\"}, " MESH("\"tp\": 2"), 2, 4);

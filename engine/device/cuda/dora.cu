@@ -113,3 +113,22 @@ extern "C" void ce_cuda_dora_grad(cs_device *device, cs_tensor dy, cs_tensor dma
     ce_launch(ce_cuda_compute(device), shape, dora_grad_tiles, partial, job_of(dy, z, norms, dora));
     ce_columns_reduce(device, dmagnitude, partial, shape.grid.y);
 }
+
+static __global__ void __launch_bounds__(CE_RUN_THREADS)
+    join_norms(float *norms, const float *x, int64_t rows, int64_t columns)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    if (i >= columns)
+        return;
+    for (int64_t row = 0; row < rows; row++)
+        sum += x[row * columns + i] * x[row * columns + i];
+    norms[i] = sqrtf(sum);
+}
+
+extern "C" void ce_cuda_join_norms(cs_device *device, cs_tensor norms, cs_tensor x)
+{
+    ce_shape shape = { dim3((unsigned)ce_divide_up(cs_count(norms), CE_RUN_THREADS)), dim3(CE_RUN_THREADS) };
+    ce_launch(ce_cuda_compute(device), shape, join_norms, (float *)norms.data, (const float *)x.data, cs_rows(x),
+              cs_columns(x));
+}
