@@ -5,9 +5,9 @@
  * are added. If ranks have copies of a key head, only the first copy's rank adds the head's squares, and only this rank
  * adds the term of the gradient that follows from the sums. */
 #include "layer/attention_norm.h"
-#include "base/must.h"
 #include "layer/linear.h"
 #include "layer/rms.h"
+#include "unit/pass.h"
 
 #include <stdio.h>
 
@@ -59,6 +59,14 @@ static norm norm_of(const cs_attention *attention, bool keys)
                 : (norm){ attention->q_norm, 0, attention->heads.queries, attention->norm_queries, true };
 }
 
+static cs_tensor add_over_ranks(const norm *of, cs_pass *pass, cs_tensor sums)
+{
+    if (!of->counts)
+        cs_op_fill(cs_pass_stream(pass), sums, 0);
+    ce_pass_sum(pass, sums);
+    return sums;
+}
+
 static void apply(const cs_attention *attention, cs_pass *pass, cs_tensor y, cs_tensor x, bool keys)
 {
     norm of = norm_of(attention, keys);
@@ -66,8 +74,14 @@ static void apply(const cs_attention *attention, cs_pass *pass, cs_tensor y, cs_
     cs_tensor factors = ce_rms_factors(of.weight, attention->plus_one, pass);
     int64_t columns = of.heads * attention->width;
     cs_tensor stats = cs_pass_make(pass, CS_F32, cs_rows(x), columns / cs_count(factors));
-    CE_ASSERT(of.whole == 0);
-    cs_op_rms(stream, y, stats, x, factors, of.first, attention->epsilon);
+    if (of.whole > 0) {
+        cs_tensor sums = cs_pass_make(pass, CS_F32, cs_rows(x), 1);
+        cs_op_rms_sums(stream, sums, x, of.first, columns);
+        cs_op_rms_apply(stream, y, stats, add_over_ranks(&of, pass, sums), x, factors, of.first, of.whole,
+                        attention->epsilon);
+    } else {
+        cs_op_rms(stream, y, stats, x, factors, of.first, attention->epsilon);
+    }
     cs_pass_keep(pass, stats);
 }
 
@@ -88,7 +102,16 @@ static void apply_backward(const cs_attention *attention, cs_pass *pass, cs_tens
     cs_stream *stream = cs_pass_stream(pass);
     cs_tensor factors = ce_rms_factors(of.weight, attention->plus_one, pass);
     cs_tensor dweight = ce_linear_grown(pass, of.weight);
-    cs_op_rms_grad(stream, dx, dweight, dx, x, stats, factors, of.first);
+    if (of.whole == 0) {
+        cs_op_rms_grad(stream, dx, dweight, dx, x, stats, factors, of.first);
+        return;
+    }
+    cs_tensor dots = cs_pass_make(pass, CS_F32, cs_rows(x), 1);
+    cs_op_rms_dots(stream, dots, dx, x, factors, of.first);
+    ce_pass_sum(pass, dots);
+    if (!of.counts)
+        cs_op_fill(stream, dots, 0);
+    cs_op_rms_grad_apply(stream, dx, dweight, dots, dx, x, stats, factors, of.first, of.whole);
 }
 
 void ce_attention_norm_backward(const cs_attention *attention, cs_pass *pass, cs_tensor dqkv)

@@ -406,12 +406,6 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
     if (traits->moe)
         ce_moe_check(&s, input);
     ce_ends_check_pad(s.padding, input);
-    if (traits->whole && input->tp.size > 1)
-        ce_json_fault(
-            input->doc, input->path,
-            "not supported: model_type \"olmo2\" with cspeed.mesh.tp %d, because its norms of q and k are over "
-            "the columns of all ranks",
-            input->tp.size);
     CE_TRY(ce_family_open(model, input, s.width, s.heads, narrowest(&s), s.vocabulary));
     cs_init init = { CS_NORMAL, (float)s.init_std };
     float factor = traits->plus_one ? (float)sqrt((double)s.width) : factor_of(s.embedding);
