@@ -85,7 +85,8 @@ install(FILES ${written}/cspeed.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/v
 
 # Documents, configurations, examples, and what a user of DeepSpeed runs with their own Python.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/cspeed)
-install(FILES ${PROJECT_SOURCE_DIR}/tools/from_deepspeed.py DESTINATION ${CMAKE_INSTALL_DATADIR}/cspeed/tools)
+install(FILES ${PROJECT_SOURCE_DIR}/tools/from_deepspeed.py ${PROJECT_SOURCE_DIR}/tools/deepspeed_state.py
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/cspeed/tools)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs TYPE DOC FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE TYPE DOC)
 

@@ -94,9 +94,9 @@ static const char *const descriptions[] = {
                   "If you trust it: `mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; w = "
                   "torch.load(sys.argv[1], map_location='cpu', weights_only=False)['module']; " SAVE_DICTIONARY
                   "{file}` writes safetensors" BESIDE CONTINUE,
-    [UNIVERSAL] = "a universal checkpoint of DeepSpeed, one pickle a tensor, which is not read here. Take the "
-                  "checkpoint it was made from, here FOLDER, where DeepSpeed is installed: " FROM_ZERO
-                  "FOLDER` writes safetensors" BESIDE,
+    [UNIVERSAL] = "a universal checkpoint of DeepSpeed, one pickle a tensor, which is not read here. Bring the weights "
+                  "from the checkpoint it was made from, here FOLDER, where DeepSpeed is installed: " FROM_ZERO
+                  "FOLDER` writes safetensors" BESIDE CONTINUE,
     [DISTRIBUTED] = "a checkpoint of torch.distributed.checkpoint with pickled metadata, which is not read here. Bring "
                     "its weights: `python -m torch.distributed.checkpoint.format_utils dcp_to_torch {folder} OUT.pt`, "
                     "then " CONVERT "OUT.pt` writes safetensors" BESIDE,
@@ -177,8 +177,8 @@ static finding recognise(const char *path)
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;)
         match_name(&found, entry->d_name);
     closedir(listing);
-    /* A universal checkpoint has model states beside the folder "zero", as one without ZeRO has them alone. */
-    if (found.is == DEEPSPEED && ce_files_holds(path, "zero"))
+    /* A universal checkpoint has model states beside the folder "zero", which other checkpoints have without it. */
+    if ((found.is == DEEPSPEED || found.is == ZERO) && ce_files_holds(path, "zero"))
         found.is = UNIVERSAL;
     return found;
 }

@@ -31,8 +31,9 @@ static cs_status check_numbers(const ce_training_state *state, int version, cons
     if (version != VERSION)
         return ce_fail(CS_UNSUPPORTED, "not supported: %s has format version %d, and this cspeed reads version %d",
                        path, version, VERSION);
-    if (state->world_size < 1 || state->stage < 0 || state->stage > 3 || state->step < 0 || state->samples < 0 ||
-        state->skipped < 0 || state->updates < 0 || state->scheduled < 0)
+    if (state->world_size < 1 || state->tp < 1 || state->world_size % state->tp != 0 || state->stage < 0 ||
+        state->stage > 3 || state->step < 0 || state->samples < 0 || state->skipped < 0 || state->updates < 0 ||
+        state->scheduled < 0)
         return ce_fail(CS_BAD_FILE, "%s: a count is negative, or the world size or the stage is impossible", path);
     return CS_OK;
 }
@@ -46,11 +47,12 @@ static cs_status read_numbers(ce_training_state *state, const char *path)
     double scale;
     int version;
     if (json_unpack_ex(state->root, &why, JSON_STRICT,
-                       "{s:s, s:i, s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s?o}", "format", &format,
-                       "version", &version, "origin", &state->origin, "world_size", &state->world_size, "zero_stage",
-                       &state->stage, "global_step", &step, "samples", &samples, "skipped_steps", &skipped,
-                       "optimizer_step", &updates, "schedule_step", &scheduled, "loss_scale", &loss_scale, "optimizer",
-                       &optimizer, "slots", &slots, "groups", &groups, "client_state", &client) != 0 ||
+                       "{s:s, s:i, s:s, s:i, s?i, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s?o}", "format",
+                       &format, "version", &version, "origin", &state->origin, "world_size", &state->world_size,
+                       "tensor_parallel", &state->tp, "zero_stage", &state->stage, "global_step", &step, "samples",
+                       &samples, "skipped_steps", &skipped, "optimizer_step", &updates, "schedule_step", &scheduled,
+                       "loss_scale", &loss_scale, "optimizer", &optimizer, "slots", &slots, "groups", &groups,
+                       "client_state", &client) != 0 ||
         json_unpack_ex(loss_scale, &why, 0, "{s:s, s:F}", "kind", &kind, "scale", &scale) != 0)
         return ce_fail(CS_BAD_FILE, "%s: %s", path, why.text);
     state->step = step;
@@ -89,7 +91,7 @@ static char *folder_of(const ce_training_state *state, int source)
 
 cs_status ce_training_state_open(ce_training_state *state, const char *folder)
 {
-    *state = (ce_training_state){ .folder = folder };
+    *state = (ce_training_state){ .folder = folder, .tp = 1 };
     CE_TRY(read_state(state));
     for (int i = 0; i <= state->slot_count; i++) {
         char *path = folder_of(state, i);

@@ -17,10 +17,10 @@
 enum { CE_TRAINING_STATE_SLOTS = 2 };
 
 typedef struct {
-    const char *folder; /* path of the folder, owned by the caller; the other texts belong to `root` */
-    json_t *root;       /* contents of state.json */
-    const char *origin; /* program that trained, for messages, such as "DeepSpeed 0.19.8" */
-    int world_size, stage;
+    const char *folder;        /* path of the folder, owned by the caller; the other texts belong to `root` */
+    json_t *root;              /* contents of state.json */
+    const char *origin;        /* program that trained, for messages, such as "DeepSpeed 0.19.8" */
+    int world_size, tp, stage; /* `tp` ranks of the world were a lane, in which tensor parallelism cut the tensors */
     /* the number of all steps, of all samples, and of the skipped steps, in which no parameter changed */
     int64_t step, samples, skipped;
     /* number of steps that the optimizer has made, and that the learning-rate schedule has made */

@@ -5,6 +5,7 @@
 #include "base/plural.h"
 #include "base/files.h"
 #include "config/config.h"
+#include "config/resolve.h"
 #include "interchange/training_state.h"
 
 #include <math.h>
@@ -33,12 +34,12 @@ bool cl_import_state_is(const cl_weights_request *request)
 
 /* ---- the configuration ---- */
 
-/* Reads the configuration for the world size with which the other program ran, because the batch sizes in the file are
- * those of the other program. */
+/* Reads the configuration for the number of lanes with which the other program ran, because the batch sizes in the file
+ * are those of the other program. Its tensor parallelism is not part of the state, so the file may give another one. */
 static cs_status open_config(import *all)
 {
-    int world = all->state.world_size;
     CE_TRY(cs_config_open(&all->config, all->request->config));
+    int world = all->state.world_size / all->state.tp * ce_mesh_read_tp(all->config);
     cs_config_for_world(all->config, world, world);
     CE_TRY(cs_config_finish(all->config));
     all->settings = &all->config->settings;

@@ -1,6 +1,7 @@
 /* test_training_state.c - `cspeed import` of the state of a training that began in DeepSpeed, from the files that
- * tools/from_deepspeed.py wrote (tests/golden/from_deepspeed): the imported values, the training that continues from
- * them, and the inputs that are refused. */
+ * tools/from_deepspeed.py wrote, of a checkpoint of ZeRO-2 (tests/golden/from_deepspeed) and of a universal checkpoint of
+ * ZeRO-1 with AutoTP (tests/golden/from_universal): the imported values, the training that continues from them, and the
+ * inputs that are refused. */
 #include "shell.h"
 #include "suite.h"
 
@@ -15,10 +16,16 @@
 
 enum { LARGEST = 4096 };
 
-static void enter(void)
+static const struct {
+    const char *folder, *saved_by;
+    int64_t tensors;
+} goldens[] = { { "from_deepspeed", "2 ranks, ZeRO-2", 16 }, { "from_universal", "2 ranks, ZeRO-1", 12 } };
+enum { GOLDENS = sizeof goldens / sizeof *goldens };
+
+static void enter(int golden)
 {
     shell_enter();
-    ck_assert_int_eq(shell_run("cp -r %s/golden/from_deepspeed/. .", CS_TESTS), 0);
+    ck_assert_int_eq(shell_run("cp -r %s/golden/%s/. .", CS_TESTS, goldens[golden].folder), 0);
 }
 
 #define IMPORT "import state run --config ds_config.json"
@@ -54,27 +61,32 @@ static void same_tensor(ce_checkpoint_reader *reader, cs_comm *self, ce_source *
     ck_assert_msg(memcmp(wanted, found, (size_t)count * sizeof *found) == 0, "%s", name);
 }
 
-START_TEST(every_value_is_in_the_checkpoint)
+static void check_tensors(ce_checkpoint_reader *reader, cs_comm *self, int64_t tensors)
 {
     static const char *const slots[] = { NULL, "exp_avg", "exp_avg_sq" };
-    cs_world world = { .size = 1, .local_size = 1 };
-    cs_comm_settings settings = { .kind = "self", .heap_bytes = 4096 };
-    ce_checkpoint_reader *reader;
-    cs_comm *self;
-    enter();
-    shell_expect(0, "`cspeed train --config ds_config.json --output run` continues the training of DeepSpeed", IMPORT);
-    CS_MUST(cs_comm_open(&self, &world, &settings));
-    CS_MUST(ce_checkpoint_open(&reader, self, "run", NULL));
     for (int i = 0; i < 3; i++) {
         char folder[32];
         ce_source source;
         snprintf(folder, sizeof folder, "state/%s", slots[i] ? slots[i] : "weights");
         CS_MUST(ce_huggingface_open(&source, folder));
-        ck_assert_int_eq(source.count, 16);
+        ck_assert_int_eq(source.count, tensors);
         for (int64_t at = 0; at < source.count; at++)
             same_tensor(reader, self, &source, at, slots[i]);
         ce_source_close(&source);
     }
+}
+
+static void check_import(int golden)
+{
+    cs_world world = { .size = 1, .local_size = 1 };
+    cs_comm_settings settings = { .kind = "self", .heap_bytes = 4096 };
+    ce_checkpoint_reader *reader;
+    cs_comm *self;
+    enter(golden);
+    shell_expect(0, "`cspeed train --config ds_config.json --output run` continues the training of DeepSpeed", IMPORT);
+    CS_MUST(cs_comm_open(&self, &world, &settings));
+    CS_MUST(ce_checkpoint_open(&reader, self, "run", NULL));
+    check_tensors(reader, self, goldens[golden].tensors);
     const json_t *engine = ce_checkpoint_engine(reader);
     ck_assert_int_eq(json_integer_value(json_object_get(engine, "global_step")), 8);
     ck_assert_int_eq(json_integer_value(json_object_get(engine, "samples")), 64);
@@ -84,8 +96,14 @@ START_TEST(every_value_is_in_the_checkpoint)
     ce_checkpoint_close(reader);
     cs_comm_close(self);
     shell_expect(0, "whole", "verify run");
-    shell_expect(0, "2 ranks, ZeRO-2", "inspect run");
+    shell_expect(0, goldens[golden].saved_by, "inspect run");
     shell_leave();
+}
+
+START_TEST(every_value_is_in_the_checkpoint)
+{
+    for (int golden = 0; golden < GOLDENS; golden++)
+        check_import(golden);
 }
 END_TEST
 
@@ -114,14 +132,31 @@ static void losses_are_deepspeeds(const char *launch)
 START_TEST(the_losses_are_deepspeeds)
 {
     static const char *const launches[] = {
-        "--num_gpus 1 --oversubscribe train --config ds_config.json --output run",
-        "--num_gpus 2 --oversubscribe train --config ds_config.json --output run --set zero_optimization.stage=3",
+        "--num_gpus 1 --oversubscribe train --config ds_config.json --output run --set tensor_parallel.autotp_size=1",
+        "--num_gpus 2 --oversubscribe train --config ds_config.json --output run --set tensor_parallel.autotp_size=1 "
+        "--set zero_optimization.stage=3",
     };
-    for (int i = 0; i < 2; i++) {
-        enter();
-        shell_expect(0, "16 tensors", IMPORT);
-        shell_expect(0, "continuing at step 8 of 13, from run", launches[i]);
-        losses_are_deepspeeds(launches[i]);
+    for (int i = 0; i < 2 * GOLDENS; i++) {
+        enter(i / 2);
+        shell_expect(0, "`cspeed train --config", IMPORT);
+        shell_expect(0, "continuing at step 8 of 13, from run", launches[i % 2]);
+        losses_are_deepspeeds(launches[i % 2]);
+        shell_leave();
+    }
+}
+END_TEST
+
+/* The batch sizes of a configuration are those of one lane, which had two ranks in DeepSpeed and may have one here. */
+START_TEST(a_lane_may_have_another_number_of_ranks)
+{
+    static const char *const sizes[] = { "2", "1", "4" };
+    for (int i = 0; i < 3; i++) {
+        enter(1);
+        ck_assert_int_eq(shell_run("sed -i 's/\"train_batch_size\"/\"train_micro_batch_size_per_gpu\": 4, &/; "
+                                   "s/\"autotp_size\": 2/\"autotp_size\": %s/' ds_config.json",
+                                   sizes[i]),
+                         0);
+        shell_expect(0, "12 tensors", IMPORT);
         shell_leave();
     }
 }
@@ -133,7 +168,7 @@ END_TEST
  * the message says so. */
 START_TEST(other_numbers_of_an_update_are_named)
 {
-    enter();
+    enter(0);
     ck_assert_int_eq(shell_run("sed -i '/\"param_groups\"/,/\\]/d' ds_config.json"), 0);
     shell_expect(0, "weight_decay of 10 of 16 parameters was 0.1 in DeepSpeed", IMPORT);
     ck_assert_int_eq(shell_run("rm -r run && sed -i 's/0.95/0.99/' ds_config.json"), 0);
@@ -150,6 +185,8 @@ START_TEST(what_does_not_fit_is_refused)
     } rows[] = {
         { "sed -i 's/\"version\": 1/\"version\": 2/' state/state.json", "has format version 2", 78 },
         { "sed -i 's/\"world_size\": 2/\"world_size\": 0/' state/state.json",
+          "the world size or the stage is impossible", 65 },
+        { "sed -i 's/\"world_size\": 2/\"world_size\": 2, \"tensor_parallel\": 3/' state/state.json",
           "the world size or the stage is impossible", 65 },
         { "sed -i '/\"samples\"/d' state/state.json", "samples", 65 },
         { "sed -i 's/\"samples\"/\"more\": 1, \"samples\"/' state/state.json", "state.json", 65 },
@@ -171,13 +208,13 @@ START_TEST(what_does_not_fit_is_refused)
           "NaN", 1 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        enter();
+        enter(0);
         ck_assert_int_eq(shell_run("%s", rows[i].change), 0);
         shell_expect(rows[i].code, rows[i].words, IMPORT);
         ck_assert_msg(shell_run("ls -d run*") != 0, "%s: something is left", rows[i].change);
         shell_leave();
     }
-    enter();
+    enter(0);
     shell_expect(64, "--config FILE names the configuration", "import state run");
     shell_expect(64, "holds no state.json", "import state/weights run --config ds_config.json");
     shell_expect(64, "--dtype and --max_shard have no effect on", IMPORT " --dtype bf16");
@@ -187,4 +224,4 @@ START_TEST(what_does_not_fit_is_refused)
 END_TEST
 
 SUITE_MAIN("training_state", every_value_is_in_the_checkpoint, the_losses_are_deepspeeds,
-           other_numbers_of_an_update_are_named, what_does_not_fit_is_refused)
+           a_lane_may_have_another_number_of_ranks, other_numbers_of_an_update_are_named, what_does_not_fit_is_refused)

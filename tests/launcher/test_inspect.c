@@ -348,6 +348,8 @@ START_TEST(foreign_checkpoints)
         { "zero_pp_rank_3_mp_rank_00_model_states.pt", "from zero_to_fp32 import" },
         { "layer_01-model_00-model_states.pt", "a checkpoint of DeepSpeed" },
         { "optimizer_state.pt", "universal checkpoint" },
+        { "optimizer_state.pt", "from_deepspeed.py 'out' --tag 'global_step5'" },
+        { "zero_pp_rank_0_mp_rank_00_model_states.pt out/global_step5/zero", "universal checkpoint" },
         { "__0_0.distcp", "dcp_to_torch" },
         { "pytorch_model-00001-of-00002.bin", "can run code" },
     };
