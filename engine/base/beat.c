@@ -14,6 +14,8 @@
 
 #define NAME(constant, name, deepspeed) name,
 const char *const ce_beat_names[CE_BEAT_COUNT] = { "", CE_BEATS(NAME) };
+const char *const ce_beat_axes[CE_BEAT_AXES] = { "", "dp_replicate", "dp_shard", "tp" };
+const char *const ce_beat_phases[CE_BEAT_PHASES] = { "", "evaluation", "forward", "backward", "optimizer step" };
 
 /* CRASH_FRAMES is below 20, because the launcher shows the last 20 lines of stderr. */
 enum { FRAMES = 64, CRASH_FRAMES = 16, SIGNAL_STACK = 64 << 10 };
@@ -141,14 +143,38 @@ void ce_beat_offer_saves(void)
     atomic_store_explicit(&ce_beat_own()->saves, 1, memory_order_relaxed);
 }
 
-void ce_beat_enter(int collective)
+void ce_beat_phase(int phase, int64_t micro)
 {
     ce_beat *beat = ce_beat_own();
-    atomic_store_explicit(&beat->collective, collective, memory_order_relaxed);
+    ce_beat_no_unit();
+    atomic_store_explicit(&beat->micro, (int32_t)micro, memory_order_relaxed);
+    atomic_store_explicit(&beat->phase, phase, memory_order_relaxed);
     touch(beat);
 }
 
-void ce_beat_leave(void)
+void ce_beat_unit(int unit, const char *name)
 {
-    atomic_store_explicit(&ce_beat_own()->collective, CE_BEAT_NONE, memory_order_relaxed);
+    ce_beat *beat = ce_beat_own();
+    size_t length = strnlen(name, CE_BEAT_NAME - 1);
+    memcpy(beat->name, name, length);
+    beat->name[length] = '\0';
+    atomic_store_explicit(&beat->unit, unit + 1, memory_order_relaxed);
+    touch(beat);
+}
+
+void ce_beat_no_unit(void)
+{
+    atomic_store_explicit(&ce_beat_own()->unit, 0, memory_order_relaxed);
+}
+
+void ce_beat_enter(int axis, int collective)
+{
+    ce_beat *beat = ce_beat_own();
+    atomic_store_explicit(&beat->collectives[axis], collective, memory_order_relaxed);
+    touch(beat);
+}
+
+void ce_beat_leave(int axis)
+{
+    atomic_store_explicit(&ce_beat_own()->collectives[axis], CE_BEAT_NONE, memory_order_relaxed);
 }

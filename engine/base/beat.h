@@ -1,5 +1,5 @@
-/* beat.h - heartbeat: a record in shared memory by which a rank tells its launcher which step and which collective it
- * is executing.
+/* beat.h - heartbeat: a record in shared memory by which a rank tells its launcher where in the training it is: the
+ * step, the phase, the unit, the micro-batch, and the collective.
  *
  * The launcher creates one memfd for each rank, and reads it when the rank dies or stalls. The rank inherits the memfd;
  * the environment variable CSPEED_BEAT_FD holds the number of the file descriptor. If the variable is not set, the
@@ -11,10 +11,31 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+/* The axes of the device mesh along which a group of ranks communicates, from the outside to the inside. A comm of all
+ * ranks, or of another group, has CE_BEAT_WORLD. */
+enum { CE_BEAT_WORLD, CE_BEAT_DP_REPLICATE, CE_BEAT_DP_SHARD, CE_BEAT_TP, CE_BEAT_AXES };
+/* The names of the axes: "" for CE_BEAT_WORLD, then "dp_replicate", ... */
+extern const char *const ce_beat_axes[CE_BEAT_AXES];
+
+/* The phases of a micro-batch, in their order. CE_BEAT_NO_PHASE: the rank is between two phases, or does not train. */
+enum { CE_BEAT_NO_PHASE, CE_BEAT_EVALUATION, CE_BEAT_FORWARD, CE_BEAT_BACKWARD, CE_BEAT_UPDATE, CE_BEAT_PHASES };
+/* The names of the phases: "" for CE_BEAT_NO_PHASE, then "evaluation", ... */
+extern const char *const ce_beat_phases[CE_BEAT_PHASES];
+
+enum { CE_BEAT_NAME = 64 }; /* bytes of a unit's name with its zero byte; a longer name is cut */
+
 typedef struct {
-    _Atomic int64_t step;         /* number of finished optimizer steps */
-    _Atomic int64_t since;        /* time of the last change of the record, in nanoseconds of CLOCK_MONOTONIC */
-    _Atomic int32_t collective;   /* the running collective, as index into ce_beat_names; 0 if none is running */
+    _Atomic int64_t step;  /* number of finished optimizer steps */
+    _Atomic int64_t since; /* time of the last change of the record, in nanoseconds of CLOCK_MONOTONIC */
+    /* For each axis the running collective, as index into ce_beat_names; 0 if none is running. Two threads of a rank
+     * communicate at the same time, each along an axis of its own. */
+    _Atomic int32_t collectives[CE_BEAT_AXES];
+    _Atomic int32_t phase; /* as index into ce_beat_phases */
+    _Atomic int32_t unit;  /* 1 + number of the model's unit that the phase has reached; 0: none */
+    _Atomic int32_t micro; /* number of the micro-batch in its step, from 1; 0 if a step has only one */
+    /* The name of `unit`. Only the main thread writes it. A launcher that reads it while it is written may get a mixture
+     * of two names, but a rank that stalls does not write. */
+    char name[CE_BEAT_NAME];
     _Atomic int32_t stack_signal; /* the signal that makes the rank write its C stack; 0 if no handler is installed */
     _Atomic int32_t stacks;       /* number of C stacks written so far */
     _Atomic int32_t stack_bytes;  /* length in bytes of the last C stack, which begins at CE_BEAT_STACK */
@@ -58,7 +79,11 @@ void ce_beat_offer_saves(void); /* sets `saves` to 1 */
  * stack it can report an overflow of its own stack. Every handler needs it for another reason too: code that oneDNN
  * generates may let the stack pointer point into the heap, where the frame of a signal would overwrite other data. */
 void ce_beat_use_signal_stack(void);
-void ce_beat_enter(int collective);
-void ce_beat_leave(void);
+/* A phase begins, with no unit; `micro` is as in ce_beat. CE_BEAT_NO_PHASE: a phase ends. */
+void ce_beat_phase(int phase, int64_t micro);
+void ce_beat_unit(int unit, const char *name); /* the phase reaches the unit of this number and name */
+void ce_beat_no_unit(void);                    /* the phase has left its last unit */
+void ce_beat_enter(int axis, int collective);
+void ce_beat_leave(int axis);
 
 #endif

@@ -48,7 +48,7 @@ static void begin(cs_comm *comm, ce_call call)
     CE_ASSERT(!atomic_flag_test_and_set_explicit(&comm->busy, memory_order_acquire));
     call.number = comm->call.number + !ce_call_is_message(&call);
     settle(comm);
-    ce_beat_enter(call.what);
+    ce_beat_enter(comm->axis, call.what);
     comm->begun = ce_clock_seconds();
     ce_comm_show(comm, call);
 }
@@ -59,7 +59,7 @@ static void end(cs_comm *comm, uint64_t message, uint64_t sent)
 {
     settle(comm);
     double seconds = ce_clock_seconds() - comm->begun;
-    ce_beat_leave();
+    ce_beat_leave(comm->axis);
     comm->traffic.seconds += seconds;
     comm->traffic.bytes += sent;
     comm->traffic.calls++;

@@ -176,6 +176,11 @@ const char *cs_comm_kind(const cs_comm *comm)
     return ce_device_side_kind(comm);
 }
 
+void ce_comm_set_axis(cs_comm *comm, int axis)
+{
+    comm->axis = axis;
+}
+
 void cs_comm_set_call_seconds(cs_comm *comm, double seconds)
 {
     comm->settings.call_seconds = seconds;

@@ -1,5 +1,5 @@
-/* common.h - functions for ranks of one host that use shared memory, beyond the collectives of comm.h. Private to the
- * engine. */
+/* common.h - what a comm can do beyond comm.h: memory that the ranks of one host share, and an axis of the device mesh.
+ * Private to the engine. */
 #ifndef CE_COMM_COMMON_H
 #define CE_COMM_COMMON_H
 
@@ -17,5 +17,9 @@ void *ce_comm_alloc_common(cs_comm *comm, size_t bytes);
  * sum over ranks were written to memory before the addition. `in`, which has size * count elements, must be from
  * cs_comm_alloc. Does nothing and returns false if the comm has a device side or the transport has no such function. */
 bool ce_comm_reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int64_t count);
+
+/* Sets the axis of the device mesh along which the ranks of this comm communicate, such as CE_BEAT_TP (base/beat.h). The
+ * heartbeat names the axis beside the collective. The axis of a new comm is CE_BEAT_WORLD. */
+void ce_comm_set_axis(cs_comm *comm, int axis);
 
 #endif

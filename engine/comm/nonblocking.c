@@ -351,8 +351,9 @@ bool cs_work_is_done(cs_work *work)
 void cs_work_wait(cs_work *work)
 {
     ce_nonblocking *background = work->of;
+    int axis = work->comm->axis;
     double begun = ce_clock_seconds();
-    ce_beat_enter(work->call.what);
+    ce_beat_enter(axis, work->call.what);
     pthread_mutex_lock(&background->lock);
     while (!work->done)
         pthread_cond_wait(&background->finished, &background->lock);
@@ -360,5 +361,5 @@ void cs_work_wait(cs_work *work)
     work->next = background->unused;
     background->unused = work;
     pthread_mutex_unlock(&background->lock);
-    ce_beat_leave();
+    ce_beat_leave(axis);
 }

@@ -113,6 +113,7 @@ struct cs_comm {
      * are equal. */
     int *names;
     int splits; /* number of calls of cs_comm_split */
+    int axis;   /* the axis of the mesh (base/beat.h) that the heartbeat shows; see ce_comm_set_axis */
     ce_members all;
     const char *algorithm; /* name of the algorithm of the last collective */
     /* The members below are for collectives over messages. */

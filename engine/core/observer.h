@@ -19,6 +19,7 @@ typedef struct {
     /* The units' operations of a forward or backward begin; `input` is NULL in backward. */
     void (*units_begin)(cs_engine *engine, const ce_forward_input *input);
     void (*units_end)(cs_engine *engine);
+    void (*unit_begin)(cs_engine *engine, int unit);         /* before the unit's parameters are gathered */
     void (*unit_enter)(cs_engine *engine);                   /* the parameters of the next unit are gathered */
     void (*unit_leave)(cs_engine *engine, int unit);         /* called before the unit's parameters are released */
     void (*batch)(cs_engine *engine, cs_batch *batch);       /* may replace the micro-batch, whose shape is checked */

@@ -46,6 +46,7 @@ const char *ce_walk_name(const cs_unit *unit)
 cs_unit *ce_walk_enter(cs_engine *engine, cs_pass *pass, int i, ce_direction direction)
 {
     cs_unit *unit = engine->model->units[i];
+    CE_OBSERVE(engine, unit_begin, (engine, i));
     gather_ahead(engine, i, direction);
     double waited = ce_trace_begin();
     ce_walk_each(engine, i, ce_shard_await);

@@ -68,6 +68,9 @@ void ce_experts_close(cs_engine *engine);
 size_t ce_experts_sent(const cs_engine *engine); /* bytes that a rank sends for the counts of a step */
 extern const ce_observer ce_experts_observer;
 
+/* position.c: writes phase, unit and micro-batch to the heartbeat that the launcher reads */
+extern const ce_observer ce_position_observer;
+
 /* copies.c: compares the copies of parameters on the ranks of a tensor-parallel group, every check_interval steps */
 extern const ce_observer ce_copies_observer;
 

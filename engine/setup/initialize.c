@@ -266,9 +266,10 @@ static cs_status open_lists(cs_engine *engine)
     return ce_curriculum_open(engine);
 }
 
-static const ce_observer *const observers[] = { &ce_report_observer,     &ce_finite_observer,  &ce_async_save_observer,
-                                                &ce_curriculum_observer, &ce_experts_observer, &ce_predict_observer,
-                                                &ce_graphs_observer,     &ce_copies_observer,  NULL };
+static const ce_observer *const observers[] = {
+    &ce_position_observer, &ce_report_observer,  &ce_finite_observer, &ce_async_save_observer, &ce_curriculum_observer,
+    &ce_experts_observer,  &ce_predict_observer, &ce_graphs_observer, &ce_copies_observer,     NULL
+};
 
 static cs_status build(cs_engine *engine, cs_model *model)
 {

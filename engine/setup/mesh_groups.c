@@ -1,7 +1,9 @@
 /* mesh_groups.c - the groups of ranks of the device mesh: ZeRO's, hybrid sharding's and tensor parallelism's. */
 #include "setup/setup.h"
+#include "base/beat.h"
 #include "base/log.h"
 #include "base/plural.h"
+#include "comm/common.h"
 
 static void say_mesh(const cs_engine *engine)
 {
@@ -15,10 +17,15 @@ static void say_mesh(const cs_engine *engine)
                size[CE_AXIS_REPLICATE], size[CE_AXIS_SHARD], ce_plural(size[CE_AXIS_SHARD]));
 }
 
+_Static_assert(CE_BEAT_DP_REPLICATE == 1 + CE_AXIS_REPLICATE && CE_BEAT_TP == 1 + CE_AXIS_TP,
+               "the heartbeat's axes follow those of the mesh");
+
 /* Opens the comm of this rank's group along an axis. */
 static cs_status split(cs_comm **group, cs_engine *engine, ce_axis axis)
 {
-    return cs_comm_split(group, engine->comm, ce_mesh_first(&engine->mesh, axis), engine->world.rank);
+    CE_TRY(cs_comm_split(group, engine->comm, ce_mesh_first(&engine->mesh, axis), engine->world.rank));
+    ce_comm_set_axis(*group, 1 + (int)axis);
+    return CS_OK;
 }
 
 /* Returns the copy number of this rank's key heads, and sets *copies to the number of their copies. */
@@ -90,6 +97,7 @@ static cs_status open_tp(cs_engine *engine)
     engine->tp.device = engine->copies.device = engine->device;
     CE_TRY(split(&engine->tp.comm, engine, CE_AXIS_TP));
     CE_TRY(cs_comm_split(&engine->copies.comm, engine->tp.comm, engine->mesh.own[CE_AXIS_TP] - copy, copy));
+    ce_comm_set_axis(engine->copies.comm, CE_BEAT_TP);
     engine->exchange = exchange_of(&engine->tp);
     engine->copies_exchange = exchange_of(&engine->copies);
     return CS_OK;

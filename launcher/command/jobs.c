@@ -232,7 +232,7 @@ const cl_command cl_command_ps = {
 
 static void print_table(const cl_registry_job *job, const json_t *state)
 {
-    char numbers[5][MOMENT_BYTES];
+    char numbers[4][MOMENT_BYTES];
     size_t index;
     json_t *rank;
     printf("job %s (pid %d): %s, attempt %s, %d rank%s, step %s\n", job->job, job->pid, word(state, "state"),
@@ -240,14 +240,13 @@ static void print_table(const cl_registry_job *job, const json_t *state)
     printf("command  %s\n", job->command);
     if (*job->run_dir)
         printf("logs     %s\n", job->run_dir);
-    printf("%6s  %-20s %5s %8s  %-8s %8s  %s\n", "RANK", "HOST", "LOCAL", "PID", "STATE", "STEP", "WAITS IN");
+    printf("%6s  %-20s %5s %8s  %-8s %s\n", "RANK", "HOST", "LOCAL", "PID", "STATE", "POSITION");
     json_array_foreach (json_object_get(state, "ranks"), index, rank) {
-        const char *where = json_string_value(json_object_get(rank, "collective"));
-        printf("%6s  %-20s %5s %8s  %-8s %8s  %s", number(rank, "rank", numbers[0]), word(rank, "host"),
+        printf("%6s  %-20s %5s %8s  %-8s %s", number(rank, "rank", numbers[0]), word(rank, "host"),
                number(rank, "local_rank", numbers[1]), number(rank, "pid", numbers[2]), word(rank, "state"),
-               number(rank, "step", numbers[3]), where && *where ? where : "-");
+               word(rank, "position"));
         if (json_object_get(rank, "seconds_there"))
-            printf(" (%s s)", number(rank, "seconds_there", numbers[4]));
+            printf(" (%s s)", number(rank, "seconds_there", numbers[3]));
         putchar('\n');
     }
 }
@@ -289,11 +288,12 @@ const cl_command cl_command_status = {
     .group = "Look",
     .summary = "show the state of each rank of a job, or how a job has ended",
     .usage = "cspeed status JOB [--json]",
-    .text = "Prints one row for each rank of a running job: host, process id, state, last step, and, if the rank\n"
-            "is waiting in a collective, the name of the collective and the seconds that it has waited. Of a job\n"
-            "that has ended it prints the exit code, the reason, the end time and the duration. JOB is what\n"
-            "`cspeed logs` takes: the id of a job or the first characters of the id, the path of a log folder, or\n"
-            "\"latest\". --json prints the state, or the file result.json, as one JSON object.\n",
+    .text = "Prints one row for each rank of a running job: host, process id, state, and position: the number of\n"
+            "finished steps, the unit of the model that the rank computes, the collective in which it waits, if it\n"
+            "does, and the seconds that it has been there. Of a job that has ended it prints the exit code, the\n"
+            "reason, the end time and the duration. JOB is what `cspeed logs` takes: the id of a job or the first\n"
+            "characters of the id, the path of a log folder, or \"latest\". --json prints the state, or the file\n"
+            "result.json, as one JSON object.\n",
     .example = "cspeed status latest",
     .run = run_status,
 };

@@ -1,13 +1,15 @@
-/* rank_position.c - the position of a rank (step and collective), from its progress records. */
+/* rank_position.c - the position of a rank (step, unit and collective), from its progress records. */
 #include "front/rank_position.h"
 
 #include "ground/codes.h"
 #include "ground/ranges.h"
 
 #include "base/beat.h"
+#include "base/faults.h"
 #include "base/must.h"
 #include "base/plural.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,21 +26,57 @@ bool cl_rank_position_is_known(const cl_worker *worker)
     return (worker->state == CL_WORKER_ENDED || worker->beat_at) && cl_rank_position_beat(worker)->age >= 0;
 }
 
-const char *cl_rank_position_collective(const cl_worker *worker)
+static void add(char text[CL_RANK_POSITION_BYTES], const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(char text[CL_RANK_POSITION_BYTES], const char *format, ...)
 {
-    int index = cl_rank_position_beat(worker)->collective;
-    return cl_rank_position_is_known(worker) && index > CE_BEAT_NONE && index < CE_BEAT_COUNT ? ce_beat_names[index]
-                                                                                              : "";
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, CL_RANK_POSITION_BYTES - used, format, arguments);
+    va_end(arguments);
+}
+
+bool cl_rank_position_waits(const cl_worker *worker, char text[CL_RANK_POSITION_BYTES])
+{
+    *text = '\0';
+    for (int axis = CE_BEAT_AXES - 1; axis >= 0 && cl_rank_position_is_known(worker); axis--) {
+        int index = cl_rank_position_beat(worker)->collectives[axis];
+        if (index > CE_BEAT_NONE && index < CE_BEAT_COUNT)
+            add(text, "%s%s%s%s%s", *text ? " and " : "", ce_beat_names[index], axis ? " (" : "", ce_beat_axes[axis],
+                axis ? ")" : "");
+    }
+    return *text;
+}
+
+void cl_rank_position_work(const cl_worker *worker, char text[CL_RANK_POSITION_BYTES])
+{
+    const cl_link_beat *beat = cl_rank_position_beat(worker);
+    char name[CE_BEAT_NAME];
+    *text = '\0';
+    if (!cl_rank_position_is_known(worker))
+        return;
+    snprintf(name, sizeof name, "%.*s", CE_BEAT_NAME - 1, beat->name);
+    ce_faults_make_printable(name, "");
+    if (beat->phase > CE_BEAT_NO_PHASE && beat->phase < CE_BEAT_PHASES)
+        add(text, "%s", ce_beat_phases[beat->phase]);
+    if (beat->unit > 0)
+        add(text, "%sunit %d (%s)", *text ? " of " : "", beat->unit - 1, name);
+    if (beat->micro > 0)
+        add(text, ", micro-batch %d", beat->micro);
 }
 
 void cl_rank_position_print(const cl_worker *worker, char text[CL_RANK_POSITION_BYTES])
 {
-    const char *name = cl_rank_position_collective(worker);
-    if (!cl_rank_position_is_known(worker))
-        snprintf(text, CL_RANK_POSITION_BYTES, "not known");
+    char work[CL_RANK_POSITION_BYTES], collectives[CL_RANK_POSITION_BYTES];
+    bool waits = cl_rank_position_waits(worker, collectives);
+    cl_rank_position_work(worker, work);
+    *text = '\0';
+    if (cl_rank_position_is_known(worker))
+        add(text, "step %ld%s%s%s%s", cl_rank_position_beat(worker)->step, *work ? ", " : "", work,
+            waits ? ", waiting in " : "", collectives);
     else
-        snprintf(text, CL_RANK_POSITION_BYTES, "step %ld%s%s", cl_rank_position_beat(worker)->step,
-                 *name ? ", waiting in " : "", name);
+        add(text, "not known");
 }
 
 int64_t cl_rank_position_age(const cl_worker *worker, int64_t now)
@@ -54,9 +92,8 @@ int64_t cl_rank_position_age(const cl_worker *worker, int64_t now)
 static void describe(const cl_worker *worker, int64_t now, char text[CL_RANK_POSITION_BYTES])
 {
     cl_rank_position_print(worker, text);
-    size_t used = strlen(text);
     if (now && worker->state == CL_WORKER_ENDED)
-        snprintf(text + used, CL_RANK_POSITION_BYTES - used, "; ended with %d", cl_codes_of_status(worker->end.status));
+        add(text, "; ended with %d", cl_codes_of_status(worker->end.status));
 }
 
 void cl_rank_position_table(const cl_front *front, const char *lead, const char *indent, int without, int64_t now,

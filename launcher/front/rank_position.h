@@ -1,4 +1,5 @@
-/* rank_position.h - the position of a rank: the training step and the collective in its last progress record. */
+/* rank_position.h - the position of a rank, from its last progress record: the training step, the unit that the rank
+ * computes, and the collective in which it waits. */
 #ifndef CL_RANK_POSITION_H
 #define CL_RANK_POSITION_H
 
@@ -6,17 +7,21 @@
 
 #include <stdio.h>
 
-enum { CL_RANK_POSITION_BYTES = 96 };
+enum { CL_RANK_POSITION_BYTES = 384 };
 
 bool cl_rank_position_is_known(const cl_worker *worker); /* Returns true if the rank has sent a progress record. */
 
 /* Returns the last meaningful progress record of a rank: a record that was sent while the rank was being ended is
  * ignored if there is an earlier one. */
 const cl_link_beat *cl_rank_position_beat(const cl_worker *worker);
-const char *cl_rank_position_collective(const cl_worker *worker); /* the collective in which the rank waits; "": none */
+/* Prints the collective in which the rank waits, with the axis of its group: "all_reduce (tp)". Two threads of a rank may
+ * wait: "all_reduce (tp) and reduce_scatter (dp_shard)". Returns false and prints "" if the rank does not wait. */
+bool cl_rank_position_waits(const cl_worker *worker, char text[CL_RANK_POSITION_BYTES]);
+/* Prints what the rank computes, such as "backward of unit 12 (model.layers.11), micro-batch 2"; "" if it is not known. */
+void cl_rank_position_work(const cl_worker *worker, char text[CL_RANK_POSITION_BYTES]);
 
-/* Prints the position of a rank, for example "step 12, waiting in all_reduce". Prints "not known" if the rank has sent
- * no progress record. */
+/* Prints the position of a rank, for example "step 12, forward of unit 3 (model.layers.2), waiting in all_reduce". Prints
+ * "not known" if the rank has sent no progress record. */
 void cl_rank_position_print(const cl_worker *worker, char text[CL_RANK_POSITION_BYTES]);
 
 /* Returns how many nanoseconds ago the rank reached its position; -1: the rank has sent no progress record. */

@@ -141,15 +141,20 @@ static void print_rank(const cl_front *front, int rank, int64_t now, FILE *out)
 {
     const cl_worker *worker = &front->workers[rank];
     int64_t age = cl_rank_position_age(worker, now);
+    char position[CL_RANK_POSITION_BYTES], collectives[CL_RANK_POSITION_BYTES];
     fprintf(out, "%s    {\"rank\": %d, \"host\": ", rank ? ",\n" : "\n", rank);
     cl_quote(out, cl_rank_position_host(front, rank));
     fprintf(out, ", \"local_rank\": %d, \"pid\": %d, \"state\": \"%s\"",
             rank - front->plan->nodes[worker->node].first_rank, worker->pid, states[worker->state]);
     if (worker->state == CL_WORKER_ENDED)
         fprintf(out, ", \"code\": %d", cl_codes_of_status(worker->end.status));
+    cl_rank_position_print(worker, position);
+    fputs(", \"position\": ", out);
+    cl_quote(out, position);
+    cl_rank_position_waits(worker, collectives);
     if (cl_rank_position_is_known(worker))
         fprintf(out, ", \"step\": %ld, \"collective\": \"%s\", \"seconds_there\": %ld",
-                cl_rank_position_beat(worker)->step, cl_rank_position_collective(worker), age / CE_SECOND);
+                cl_rank_position_beat(worker)->step, collectives, age / CE_SECOND);
     putc('}', out);
 }
 

@@ -22,7 +22,8 @@ int64_t cl_stall_age(const cl_front *front, int64_t now)
 
 static bool waits(const cl_worker *worker)
 {
-    return worker->state == CL_WORKER_RUNNING && *cl_rank_position_collective(worker);
+    char text[CL_RANK_POSITION_BYTES];
+    return worker->state == CL_WORKER_RUNNING && cl_rank_position_waits(worker, text);
 }
 
 static int64_t step_of(const cl_worker *worker)
@@ -37,8 +38,23 @@ static bool is_halted(const cl_worker *worker)
 
 static bool same_place(const cl_worker *a, const cl_worker *b)
 {
-    return step_of(a) == step_of(b) && a->state == b->state && is_halted(a) == is_halted(b) &&
-           strcmp(cl_rank_position_collective(a), cl_rank_position_collective(b)) == 0;
+    const cl_link_beat *x = cl_rank_position_beat(a), *y = cl_rank_position_beat(b);
+    return step_of(a) == step_of(b) && a->state == b->state && is_halted(a) == is_halted(b) && x->micro == y->micro &&
+           x->phase == y->phase && x->unit == y->unit &&
+           memcmp(x->collectives, y->collectives, sizeof x->collectives) == 0;
+}
+
+/* Returns true if rank `a` is at an earlier point of the training than rank `b`. */
+static bool is_earlier(const cl_worker *a, const cl_worker *b)
+{
+    const cl_link_beat *x = cl_rank_position_beat(a), *y = cl_rank_position_beat(b);
+    if (step_of(a) != step_of(b))
+        return step_of(a) < step_of(b);
+    if (x->micro != y->micro)
+        return x->micro < y->micro;
+    if (x->phase != y->phase)
+        return x->phase < y->phase;
+    return x->phase == CE_BEAT_BACKWARD ? x->unit > y->unit : x->unit < y->unit;
 }
 
 static int count_same(const cl_front *front, int rank)
@@ -51,7 +67,7 @@ static int count_same(const cl_front *front, int rank)
 
 /* Returns true if rank `a` is more likely than rank `b` to be the rank that holds up the others. A stopped
  * process is the most likely, then a rank that waits in no collective, then a rank that shares its position with fewer ranks, then a rank at an earlier
- * step. */
+ * point of the training. */
 static bool is_more_suspect(const cl_front *front, int a, int b)
 {
     const cl_worker *one = &front->workers[a], *other = &front->workers[b];
@@ -62,7 +78,7 @@ static bool is_more_suspect(const cl_front *front, int a, int b)
     int same_one = count_same(front, a), same_other = count_same(front, b);
     if (waits(one) && same_one != same_other)
         return same_one < same_other;
-    return step_of(one) < step_of(other);
+    return is_earlier(one, other);
 }
 
 int cl_stall_suspect(const cl_front *front)
@@ -77,11 +93,17 @@ int cl_stall_suspect(const cl_front *front)
     return differ ? suspect : -1;
 }
 
-/* Prints why this rank is suspected, for example "it is at step 12 and in no collective, while 7 others wait". */
+/* Prints why this rank is suspected, for example "it is at step 12, outside of collectives, while 7 others wait". */
 static void print_reason(const cl_front *front, int suspect, FILE *out)
 {
     const cl_worker *worker = &front->workers[suspect];
+    char work[CL_RANK_POSITION_BYTES], collectives[CL_RANK_POSITION_BYTES];
+    const char *comma = "";
     int others = 0;
+    cl_rank_position_work(worker, work);
+    cl_rank_position_waits(worker, collectives);
+    if (*work)
+        comma = ", ";
     for (int rank = 0; rank < front->worker_count; rank++)
         others += rank != suspect && waits(&front->workers[rank]);
     if (worker->state == CL_WORKER_ENDED)
@@ -89,11 +111,11 @@ static void print_reason(const cl_front *front, int suspect, FILE *out)
     else if (is_halted(worker))
         fprintf(out, "its process is stopped (SIGSTOP, or a debugger); `kill -CONT %d` continues it", worker->pid);
     else if (waits(worker))
-        fprintf(out, "it waits in %s of step %ld", cl_rank_position_collective(worker), step_of(worker));
+        fprintf(out, "it waits in %s of step %ld%s%s", collectives, step_of(worker), comma, work);
     else if (step_of(worker) < 0)
         fprintf(out, "it has reported no step yet");
     else
-        fprintf(out, "it is at step %ld, outside of collectives", step_of(worker));
+        fprintf(out, "it is at step %ld%s%s, outside of collectives", step_of(worker), comma, work);
     if (others)
         fprintf(out, ", while %d other%s%s", others, others == 1 ? " waits" : "s wait",
                 waits(worker) ? " elsewhere" : "");

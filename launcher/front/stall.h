@@ -17,12 +17,12 @@ void cl_stall_check(cl_stall_timer *timer, cl_front *front, int64_t now);
 
 /* ---- the report ---- */
 
-/* Returns how many nanoseconds ago a rank of this job last made progress. A rank makes progress when the step or the
- * collective in the rank's progress record changes. Returns INT64_MAX if no rank has sent a progress record. */
+/* Returns how many nanoseconds ago a rank of this job last made progress. A rank makes progress when the step, the
+ * phase, the unit or the collective in the rank's progress record changes. Returns INT64_MAX if no rank has sent a progress record. */
 int64_t cl_stall_age(const cl_front *front, int64_t now);
 
 /* Returns the rank for which the others probably wait: first a rank that waits in no collective, then a rank that
- * shares its position with the fewest ranks, then a rank at the earliest step. Returns -1 if all ranks are at the same
+ * shares its position with the fewest ranks, then a rank at the earliest point. Returns -1 if all ranks are at the same
  * position. */
 int cl_stall_suspect(const cl_front *front);
 

@@ -66,14 +66,20 @@ static cl_link_beat beat_of(const cl_agent *agent, int local, int64_t now)
     cl_proc process = { 0 };
     if (agent->processes[local].alive)
         cl_proc_read(agent->processes[local].pid, &process);
-    return (cl_link_beat){ .rank = agent->order.first_rank + local,
-                           .collective = atomic_load(&beat->collective),
-                           .step = since ? atomic_load(&beat->step) : -1,
-                           .age = since ? now - since : -1,
-                           .kept = atomic_load(&beat->kept),
-                           .gave_up = atomic_load(&beat->gave_up),
-                           .saves = atomic_load(&beat->saves),
-                           .halted = process.halted };
+    cl_link_beat copy = { .rank = agent->order.first_rank + local,
+                          .halted = process.halted,
+                          .age = since ? now - since : -1,
+                          .step = since ? atomic_load(&beat->step) : -1,
+                          .kept = atomic_load(&beat->kept),
+                          .phase = atomic_load(&beat->phase),
+                          .unit = atomic_load(&beat->unit),
+                          .micro = atomic_load(&beat->micro),
+                          .gave_up = atomic_load(&beat->gave_up),
+                          .saves = atomic_load(&beat->saves) };
+    for (int axis = 0; axis < CE_BEAT_AXES; axis++)
+        copy.collectives[axis] = atomic_load(&beat->collectives[axis]);
+    memcpy(copy.name, beat->name, sizeof copy.name);
+    return copy;
 }
 
 void cl_agent_send_beats(cl_agent *agent, int64_t now)

@@ -8,6 +8,7 @@
 #ifndef CL_LINK_H
 #define CL_LINK_H
 
+#include "base/beat.h"
 #include "security/seal.h"
 
 #include <stdint.h>
@@ -18,7 +19,7 @@
 
 /* The form of the messages below. A change of a message that another build of the same version would misread has a new
  * number; nodes with different numbers refuse each other. */
-#define CL_LINK_EDITION "1"
+#define CL_LINK_EDITION "2"
 
 /* The kinds of messages. The comments say what the fields `rank` and `bytes` of the frame contain. */
 typedef enum {
@@ -58,12 +59,15 @@ typedef enum {
 } cl_link_kind;
 
 typedef struct {
-    int32_t rank, collective; /* collective: an index into ce_beat_names */
-    /* age: nanoseconds since the step or collective of the rank last changed, measured on its node */
-    int64_t step, age;
-    int64_t kept; /* kept, gave_up and saves have the same meaning as in ce_beat */
-    int32_t gave_up, saves;
+    int32_t rank;
     int32_t halted; /* true: the process of the rank is stopped (SIGSTOP) */
+    /* age: nanoseconds since the record of the rank last changed, measured on its node. age and step are -1 if the rank
+     * has not written its record yet. The members below `age` have the same meaning as in ce_beat. */
+    int64_t age;
+    int64_t step, kept;
+    int32_t collectives[CE_BEAT_AXES], phase, unit, micro;
+    int32_t gave_up, saves;
+    char name[CE_BEAT_NAME];
 } cl_link_beat;
 
 typedef struct {

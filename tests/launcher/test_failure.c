@@ -64,6 +64,12 @@ START_TEST(a_rank_that_died)
     check_has("\nfirst failure   rank 3 (w1, local 1, slot 1, pid 1003) at ");
     check_has("\ncause           SIGSEGV (signal 11), not sent by cspeed\n");
     check_has("\nlast progress   rank 3: step 7\n                ranks 0-2: step 7, waiting in reduce_scatter\n");
+    free(text);
+    front->workers[3].end.beat.phase = CE_BEAT_FORWARD;
+    front->workers[3].end.beat.unit = 2;
+    strcpy(front->workers[3].end.beat.name, "model.layers.0");
+    text = cl_failure_text(front);
+    check_has("\nlast progress   rank 3: step 7, forward of unit 1 (model.layers.0)\n                ranks 0-2: ");
     check_has("\nstderr tail\n  | line one\n  | line two\nfull log        w1:/nowhere/run/attempt_0/3.err");
     check_has("\nalso failed     none\n");
     check_has("\nended by cspeed 3 ranks, 0 of them by SIGKILL, within 0.4 s\n");
@@ -445,6 +451,8 @@ START_TEST(states)
     ck_assert_str_eq(word(state, "state"), "running");
     ck_assert_int_eq(number(state, "step"), 5);
     ck_assert_uint_eq(json_array_size(ranks), FAKE_RANKS);
+    ck_assert_str_eq(word(json_array_get(ranks, 1), "position"), "step 5, waiting in all_gather");
+    ck_assert_str_eq(word(json_array_get(ranks, 3), "position"), "not known");
     ck_assert_str_eq(word(json_array_get(ranks, 1), "collective"), "all_gather");
     ck_assert_int_eq(number(json_array_get(ranks, 1), "step"), 5);
     ck_assert_str_eq(word(json_array_get(ranks, 2), "state"), "ended");

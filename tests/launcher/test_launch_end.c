@@ -30,7 +30,9 @@ static int play(const char *role)
     if (strcmp(role, "beat") == 0) { /* rank 1 dies in step 7 while rank 0 waits for it */
         bool dies = strcmp(getenv("RANK"), "1") == 0;
         ce_beat_step(7);
-        ce_beat_enter(dies ? CE_BEAT_NONE : CE_BEAT_REDUCE_SCATTER);
+        ce_beat_phase(CE_BEAT_BACKWARD, 2);
+        ce_beat_unit(12, "model.layers.11");
+        ce_beat_enter(CE_BEAT_TP, dies ? CE_BEAT_NONE : CE_BEAT_REDUCE_SCATTER);
         fclose(fopen(dies ? "one" : "zero", "w"));
         while (access("zero", F_OK) < 0)
             jobs_pause();
@@ -41,7 +43,7 @@ static int play(const char *role)
         bool late = strcmp(getenv("RANK"), "1") == 0;
         ce_beat_step(3);
         if (!late)
-            ce_beat_enter(CE_BEAT_ALL_REDUCE);
+            ce_beat_enter(CE_BEAT_WORLD, CE_BEAT_ALL_REDUCE);
         pause();
     } else if (strcmp(getenv("RANK"), "1") == 0) { /* the role is the number of a signal */
         ce_beat_own();
@@ -91,8 +93,9 @@ START_TEST(a_failure_is_described)
     jobs_check_has(here.err, "FAILED (exit 137)");
     jobs_check_has(here.err, "first failure   rank 1 (pid ");
     jobs_check_has(here.err, "SIGKILL (signal 9), not sent by cspeed");
-    jobs_check_has(here.err, "rank 1: step 7\n");
-    jobs_check_has(here.err, "rank 0: step 7, waiting in reduce_scatter\n");
+    jobs_check_has(here.err, "rank 1: step 7, backward of unit 12 (model.layers.11), micro-batch 2\n");
+    jobs_check_has(here.err, "rank 0: step 7, backward of unit 12 (model.layers.11), micro-batch 2, waiting in "
+                             "reduce_scatter (tp)\n");
     jobs_check_has(here.err, "logs/attempt_0/1.err");
     jobs_check_has(here.err, "not ended       nothing");
     jobs_end(&here);

@@ -111,5 +111,93 @@ START_TEST(the_report_lists_every_rank)
 }
 END_TEST
 
+/* What a rank computes; `unit` is 1 + the number of the unit, as in the heartbeat. */
+static void work(cl_front *front, int rank, int phase, int unit, const char *name, int micro)
+{
+    cl_link_beat *beat = &front->workers[rank].beat;
+    beat->phase = phase;
+    beat->unit = unit;
+    beat->micro = micro;
+    memset(beat->name, 0, sizeof beat->name);
+    memcpy(beat->name, name, strlen(name) < sizeof beat->name ? strlen(name) : sizeof beat->name);
+}
+
+static void wait_in(cl_front *front, int rank, int axis, int collective)
+{
+    front->workers[rank].beat.collectives[axis] = collective;
+}
+
+START_TEST(the_report_names_unit_micro_batch_and_axis)
+{
+    cl_front *front = fake_front(&job);
+    for (int rank = 0; rank < FAKE_RANKS; rank++) {
+        fake_beat(front, rank, 7, NONE, 0, SECOND);
+        work(front, rank, CE_BEAT_BACKWARD, 13, "model.layers.11", 2);
+        wait_in(front, rank, CE_BEAT_TP, SUM);
+    }
+    wait_in(front, 2, CE_BEAT_DP_SHARD, CE_BEAT_REDUCE_SCATTER);
+    work(front, 3, CE_BEAT_FORWARD, 1, "a\nb", 0);
+    wait_in(front, 3, CE_BEAT_TP, NONE);
+    char *text = cl_stall_text(front, 62 * SECOND);
+    ck_assert_str_eq(
+        text, "cspeed: no rank of job ab12cd34 has made progress for 61 s\n"
+              "  ranks 0-1: step 7, backward of unit 12 (model.layers.11), micro-batch 2, waiting in all_reduce "
+              "(tp) (61 s)\n"
+              "  rank 2: step 7, backward of unit 12 (model.layers.11), micro-batch 2, waiting in all_reduce (tp) "
+              "and reduce_scatter (dp_shard) (61 s)\n"
+              "  rank 3: step 7, forward of unit 0 (a?b) (61 s)\n"
+              "  rank 3 (w1, local 1, slot 1, pid 1003) blocks the others: it is at step 7, forward of unit 0 "
+              "(a?b), outside of collectives, while 3 others wait\n");
+    free(text);
+    wait_in(front, 3, CE_BEAT_DP_REPLICATE, GATHER);
+    work(front, 3, CE_BEAT_UPDATE, 0, "", 4);
+    text = cl_stall_text(front, 62 * SECOND);
+    ck_assert_msg(strstr(text,
+                         "  rank 3: step 7, optimizer step, micro-batch 4, waiting in all_gather (dp_replicate) (") !=
+                      NULL,
+                  "%s", text);
+    free(text);
+}
+END_TEST
+
+/* Two ranks wait at each of two positions: the ranks at the earlier position hold up the others. */
+START_TEST(the_earlier_position_is_suspected)
+{
+    static const struct {
+        int phase, unit, micro;
+    } early[] = { { CE_BEAT_BACKWARD, 4, 2 }, { CE_BEAT_FORWARD, 9, 2 }, { CE_BEAT_UPDATE, 0, 1 } };
+    for (size_t i = 0; i < sizeof early / sizeof *early; i++) {
+        cl_front *front = fake_front(&job);
+        for (int rank = 0; rank < FAKE_RANKS; rank++) {
+            fake_beat(front, rank, 7, NONE, 0, SECOND);
+            wait_in(front, rank, CE_BEAT_TP, SUM);
+            work(front, rank, CE_BEAT_BACKWARD, 3, "three", 2);
+            if (rank >= 2)
+                work(front, rank, early[i].phase, early[i].unit, "early", early[i].micro);
+        }
+        ck_assert_msg(cl_stall_suspect(front) == 2, "case %zu: rank %d", i, cl_stall_suspect(front));
+    }
+}
+END_TEST
+
+/* A record whose numbers are out of range, and whose name has no end, is printed without them. */
+START_TEST(a_wrong_record_is_harmless)
+{
+    char name[2 * CE_BEAT_NAME];
+    cl_front *front = fake_front(&job);
+    memset(name, 'x', sizeof name);
+    name[sizeof name - 1] = '\0';
+    fake_beat(front, 0, 7, CE_BEAT_COUNT, 0, SECOND);
+    work(front, 0, CE_BEAT_PHASES, 1, name, -1);
+    wait_in(front, 0, CE_BEAT_TP, -1);
+    char *text = cl_stall_text(front, 2 * SECOND);
+    name[CE_BEAT_NAME - 1] = '\0';
+    ck_assert_msg(strstr(text, "rank 0: step 7, unit 0 (xxx") && strstr(text, name), "%s", text);
+    ck_assert_msg(strstr(text, "xxx) (1 s)\n") != NULL, "%s", text);
+    free(text);
+}
+END_TEST
+
 SUITE_MAIN("stall", the_odd_one_out, age_is_of_the_last_that_moved, a_stopped_process_is_named,
-           the_report_lists_every_rank)
+           the_report_lists_every_rank, the_report_names_unit_micro_batch_and_axis, the_earlier_position_is_suspected,
+           a_wrong_record_is_harmless)

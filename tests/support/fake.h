@@ -52,7 +52,7 @@ static inline cl_front *fake_front(fake *job)
  * position. */
 static inline void fake_beat(cl_front *front, int rank, int64_t step, int collective, int64_t age, int64_t arrived)
 {
-    front->workers[rank].beat = (cl_link_beat){ .rank = rank, .collective = collective, .step = step, .age = age };
+    front->workers[rank].beat = (cl_link_beat){ .rank = rank, .collectives = { collective }, .step = step, .age = age };
     front->workers[rank].beat_at = arrived;
 }
 
