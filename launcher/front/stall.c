@@ -118,7 +118,7 @@ static void print_reason(const cl_front *front, int suspect, FILE *out)
         fprintf(out, "it is at step %ld%s%s, outside of collectives", step_of(worker), comma, work);
     if (others)
         fprintf(out, ", while %d other%s%s", others, others == 1 ? " waits" : "s wait",
-                waits(worker) ? " elsewhere" : "");
+                waits(worker) && !is_halted(worker) ? " elsewhere" : "");
     fputc('\n', out);
 }
 
