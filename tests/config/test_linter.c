@@ -272,6 +272,12 @@ START_TEST(test_elastic)
     must_say("version 0.2 needs the number of ranks", true);
     ck_assert_int_eq(shell_run("WORLD_SIZE=2 " CS_BIN "/cspeed elastic -c b.json"), 0);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed elastic -c b.json --set=1"), 64);
+    shell_write(
+        "tp.json",
+        "{ \"elasticity\": { \"enabled\": true, \"max_train_batch_size\": 100, \"micro_batch_sizes\": [8, 10, 12], "
+        "\"version\": 0.1, \"max_gpus\": 8 }, \"cspeed\": { \"mesh\": { \"tp\": 2 } } }");
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed elastic -c tp.json -w 8"), 0);
+    must_say("final_batch_size .... 96\nvalid_gpus .......... [2, 4, 6, 8]\nmicro_batch_size .... 12\n", true);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed elastic"), 64);
     shell_leave();
 }
