@@ -21,17 +21,31 @@ cs_memory cs_memory_of(const cs_engine *engine)
     return memory;
 }
 
+/* The groups of the mesh, whose collectives comms_logger records beside those of all ranks. Sets the comm of a group that
+ * does not exist, or is rank 0 alone, to NULL. */
+enum { GROUPS = 4 };
+static void list_groups(const cs_engine *engine, cs_comm *groups[GROUPS])
+{
+    cs_comm *const all[GROUPS] = { engine->group, engine->across, engine->tp.comm, engine->copies.comm };
+    for (int i = 0; i < GROUPS; i++)
+        groups[i] = all[i] && cs_comm_size(all[i]) > 1 ? all[i] : NULL;
+}
+
 void cs_log_summary(cs_engine *engine)
 {
-    bool groups = engine->group && engine->settings->comms_logger.enabled;
+    static const char *const titles[GROUPS] = {
+        "inside the group of rank 0 (dp_shard):", "between the groups (dp_replicate):",
+        "inside the tensor-parallel group of rank 0 (tp):", "between the copies of key heads of rank 0 (tp):"
+    };
+    cs_comm *groups[GROUPS];
+    list_groups(engine, groups);
     ce_walk_settle(engine);
     ce_comm_log_summary(engine->comm);
-    if (!groups)
-        return;
-    ce_say("inside the group of rank 0:");
-    ce_comm_log_summary(engine->group);
-    ce_say("between the groups:");
-    ce_comm_log_summary(engine->across);
+    for (int i = 0; i < GROUPS && engine->settings->comms_logger.enabled; i++)
+        if (groups[i]) {
+            ce_say("%s", titles[i]);
+            ce_comm_log_summary(groups[i]);
+        }
 }
 
 /* ---- lines ---- */
@@ -195,12 +209,13 @@ void cs_write_scores(cs_engine *engine, const cs_scores *scores)
 cs_status ce_report_open(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
+    cs_comm *groups[GROUPS];
+    list_groups(engine, groups);
     engine->reporting = ce_must_alloc(sizeof *engine->reporting);
     ce_comm_record(engine->comm, &settings->comms_logger);
-    if (engine->group) {
-        ce_comm_record(engine->group, &settings->comms_logger);
-        ce_comm_record(engine->across, &settings->comms_logger);
-    }
+    for (int i = 0; i < GROUPS; i++)
+        if (groups[i])
+            ce_comm_record(groups[i], &settings->comms_logger);
     CE_TRY(ce_trace_file_open(engine));
     if (engine->world.rank != 0)
         return CS_OK;

@@ -147,4 +147,32 @@ START_TEST(a_training)
 }
 END_TEST
 
-SUITE_MAIN("comms_logger", names, arithmetic, limits, a_training)
+/* The collectives of each group of the mesh have tables of their own. */
+START_TEST(groups_of_the_mesh)
+{
+    run_spec spec = { .world = 8,
+                      .stage = 2,
+                      .steps = 2,
+                      .precision = "fp32",
+                      .more = "\"comms_logger\": {},",
+                      .set = { "cspeed.mesh={\"tp\": 2, \"dp_shard\": 2}" } };
+    shell_enter();
+    char *lines = lines_of(&spec);
+    ck_assert_int_eq(lines_count(lines, "^Comm. Op .*Total Latency"), 4);
+    const char *inside = strstr(lines, "\ninside the group of rank 0 (dp_shard):\n");
+    const char *between = strstr(lines, "\nbetween the groups (dp_replicate):\n");
+    const char *tp = strstr(lines, "\ninside the tensor-parallel group of rank 0 (tp):\n");
+    ck_assert_msg(inside && between > inside && tp > between, "%s", lines);
+    ck_assert_msg(strstr(tp, "\nall_reduce\n") != NULL, "%s", lines);
+    free(lines);
+    spec.world = 2;
+    spec.set[0] = "cspeed.mesh.tp=2";
+    lines = lines_of(&spec);
+    ck_assert_int_eq(lines_count(lines, "^Comm. Op .*Total Latency"), 2);
+    ck_assert_int_eq(lines_count(lines, "^inside the tensor-parallel group of rank 0 \\(tp\\):$"), 1);
+    free(lines);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("comms_logger", names, arithmetic, limits, a_training, groups_of_the_mesh)
