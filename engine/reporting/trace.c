@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PER_UNIT = 12, PER_MICRO = 16, MAX_SPANS = 4 << 20 };
+enum { PER_UNIT = 28, PER_MICRO = 64, MAX_SPANS = 4 << 20 };
 
 struct ce_trace_file {
     int64_t first, last; /* first and the last step to record, counted from 1 */

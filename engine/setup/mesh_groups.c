@@ -3,6 +3,7 @@
 #include "base/beat.h"
 #include "base/log.h"
 #include "base/plural.h"
+#include "base/trace.h"
 #include "comm/common.h"
 
 static void say_mesh(const cs_engine *engine)
@@ -49,39 +50,41 @@ static int copy_of(const cs_model *model, int *copies)
  * On a CPU the calling thread carries them out. On a GPU they are queued on the communication stream, like all
  * collectives, and the two streams wait for each other. */
 
-static void begin(const ce_exchange_group *group)
+static double begin(const ce_exchange_group *group)
 {
     cs_device *device = group->device;
     if (ce_device_has_own_memory(device))
         ce_stream_follow(ce_device_stream(device, CE_COMM), ce_device_stream(device, CE_COMPUTE));
+    return ce_trace_begin();
 }
 
-static void end(const ce_exchange_group *group)
+static void end(const ce_exchange_group *group, const char *what, double traced)
 {
     cs_device *device = group->device;
+    ce_trace_end(CE_TRACE_COMPUTE, what, "", traced);
     if (ce_device_has_own_memory(device))
         ce_stream_follow(ce_device_stream(device, CE_COMPUTE), ce_device_stream(device, CE_COMM));
 }
 
 static void add_up(void *group, void *data, int64_t count, cs_dtype dtype)
 {
-    begin(group);
+    double traced = begin(group);
     cs_comm_all_reduce(((ce_exchange_group *)group)->comm, data, count, dtype, CS_SUM);
-    end(group);
+    end(group, "all_reduce (tp)", traced);
 }
 
 static void scatter(void *group, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    begin(group);
+    double traced = begin(group);
     cs_comm_reduce_scatter(((ce_exchange_group *)group)->comm, out, in, count, dtype, CS_SUM);
-    end(group);
+    end(group, "reduce_scatter (tp)", traced);
 }
 
 static void gather(void *group, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    begin(group);
+    double traced = begin(group);
     cs_comm_all_gather(((ce_exchange_group *)group)->comm, out, in, count, dtype);
-    end(group);
+    end(group, "all_gather (tp)", traced);
 }
 
 static ce_exchange exchange_of(ce_exchange_group *group)

@@ -92,6 +92,22 @@ START_TEST(a_step_has_its_units_and_collectives)
 }
 END_TEST
 
+/* With tensor parallelism each block adds up two outputs in forward and two gradients in backward. */
+START_TEST(exchanges_of_tensor_parallelism)
+{
+    shell_enter();
+    run_spec spec = spec_of(1, "cspeed.trace.steps=1");
+    spec.set[4] = "cspeed.mesh.tp=2";
+    json_t *events = events_of(&spec);
+    for (int rank = 0; rank < RANKS; rank++) {
+        ck_assert_int_ge(count(events, rank, "all_reduce (tp)"), 4 * BLOCKS * MICROS);
+        ck_assert_int_eq(count(events, rank, "forward transformer.h.0"), MICROS);
+    }
+    json_decref(events);
+    shell_leave();
+}
+END_TEST
+
 /* Returns the time at which the event with this name begins on rank 0. Returns HUGE_VAL if rank 0 does not have exactly
  * one such event. */
 static double begin_of(json_t *events, const char *name)
@@ -181,5 +197,5 @@ START_TEST(spans_that_do_not_fit_are_counted)
 }
 END_TEST
 
-SUITE_MAIN("trace", a_step_has_its_units_and_collectives, buckets_are_reduced_during_backward,
-           times_are_those_of_the_steps, spans_that_do_not_fit_are_counted)
+SUITE_MAIN("trace", a_step_has_its_units_and_collectives, exchanges_of_tensor_parallelism,
+           buckets_are_reduced_during_backward, times_are_those_of_the_steps, spans_that_do_not_fit_are_counted)
