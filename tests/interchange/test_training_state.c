@@ -129,18 +129,20 @@ static void losses_are_deepspeeds(const char *launch)
     free(metrics);
 }
 
+/* The third launch has DeepSpeed's own ranks: of the universal checkpoint they are a group of tensor parallelism. */
 START_TEST(the_losses_are_deepspeeds)
 {
     static const char *const launches[] = {
         "--num_gpus 1 --oversubscribe train --config ds_config.json --output run --set tensor_parallel.autotp_size=1",
         "--num_gpus 2 --oversubscribe train --config ds_config.json --output run --set tensor_parallel.autotp_size=1 "
         "--set zero_optimization.stage=3",
+        "--num_gpus 2 --oversubscribe train --config ds_config.json --output run",
     };
-    for (int i = 0; i < 2 * GOLDENS; i++) {
-        enter(i / 2);
+    for (int i = 0; i < 3 * GOLDENS; i++) {
+        enter(i / 3);
         shell_expect(0, "`cspeed train --config", IMPORT);
-        shell_expect(0, "continuing at step 8 of 13, from run", launches[i % 2]);
-        losses_are_deepspeeds(launches[i % 2]);
+        shell_expect(0, "continuing at step 8 of 13, from run", launches[i % 3]);
+        losses_are_deepspeeds(launches[i % 3]);
         shell_leave();
     }
 }

@@ -67,6 +67,7 @@ def cases():
     fused = [f"gpt2-{dtype}-s0-r2-{more}" for dtype in ("bf16", "fp16") for more in ("fused", "groups-fused")]
     universal = [f"{model}-{dtype}-s{stage}-r2{more}-universal" for dtype in BOUNDS for stage in (1, 2, 3)
                  for model, more in (("gpt2", ""), ("llama", ""), ("llama", "-tp"), ("phi3", "-tp"))]
+    universal += [f"gpt2-fp32-s{stage}-r2-groups-universal" for stage in (1, 2, 3)] + ["gpt2-bf16-s1-r2-accum-universal"]
     return every + groups + fused + universal + ["gpt2-bf16-s1-r2-accum", "gpt2-bf16-s1-r2-groups-accum"]
 
 
@@ -264,16 +265,16 @@ def compare(chosen, folder, case):
     try:
         theirs = theirs_of(os.path.join(folder, case))
         if "-fp16-s0" in case and not theirs["version"].startswith("0.14."):
-            print(f"{case:24} left out: DeepSpeed {theirs['version']} does not scale the loss here", flush=True)
+            print(f"{case:32} left out: DeepSpeed {theirs['version']} does not scale the loss here", flush=True)
             return True
         ours, scales = ours_of(chosen, os.path.join(folder, case))
         if scales != theirs["scales"]:
             raise RuntimeError(f"loss scales {scales}, in DeepSpeed {theirs['scales']}")
     except RuntimeError as why:
-        print(f"{case:24} FAILED {why}", flush=True)
+        print(f"{case:32} FAILED {why}", flush=True)
         return False
     apart = max(abs(a - b) / abs(b) for a, b in zip(ours, theirs["after"]))
-    print(f"{case:24} loss {theirs['before'][0]:.4f} -> {theirs['after'][0]:.4f} .. {theirs['after'][-1]:.4f}  "
+    print(f"{case:32} loss {theirs['before'][0]:.4f} -> {theirs['after'][0]:.4f} .. {theirs['after'][-1]:.4f}  "
           f"apart {apart:.1e}{f' ABOVE {bound}' if apart > bound else ''}  DeepSpeed {theirs['version']}, "
           f"torch {theirs['torch']}", flush=True)
     return apart <= bound
