@@ -92,6 +92,48 @@ START_TEST(nccl_gives_the_same_but_for_rounding)
 }
 END_TEST
 
+/* ---- tensor parallelism ---- */
+
+static run_result divided_run(const char *device, int tp, bool sequence, const char *variable)
+{
+    static const char *const sizes[] = { "cspeed.mesh.tp=1", "cspeed.mesh.tp=2" };
+    run_result result;
+    run_spec spec = { .world = tp,
+                      .stage = 1,
+                      .steps = SHORT,
+                      .micro = 4,
+                      .precision = "fp32",
+                      .prefetch = 1,
+                      .dropout = 0.1,
+                      .set = { device, sizes[tp - 1], sequence ? "cspeed.mesh.sequence=true" : NULL } };
+    if (variable)
+        setenv(variable, "1", 1);
+    run_train(&spec, &result);
+    if (variable)
+        unsetenv(variable);
+    return result;
+}
+
+/* Two GPUs divide the layers and exchange tensors through NCCL; two ranks on one GPU exchange them through memory of the
+ * host. */
+START_TEST(tensor_parallelism_is_the_cpus)
+{
+    static const char *const variables[] = { NULL, "CSPEED_EMULATOR_DEVICES" };
+    if (!near_gpus("tensor parallelism", 2))
+        return;
+    run_result cpu = divided_run("cspeed.device=cpu", 1, false, NULL);
+    for (int i = 0; i < 4; i++) {
+        run_result gpu = divided_run("cspeed.device=cuda", 2, i % 2, variables[i / 2]);
+        for (int step = 0; step < SHORT; step++)
+            ck_assert_msg(fabs(gpu.loss[step] - cpu.loss[step]) <= 1e-5 * cpu.loss[step] &&
+                              fabs(gpu.norm[step] - cpu.norm[step]) <= 1e-4 * cpu.norm[step],
+                          "%s rows, %s, step %d: losses %.9g and %.9g, norms %.9g and %.9g",
+                          i % 2 ? "divided" : "whole", variables[i / 2] ? "one GPU" : "two GPUs", step + 1,
+                          gpu.loss[step], cpu.loss[step], gpu.norm[step], cpu.norm[step]);
+    }
+}
+END_TEST
+
 /* ---- the CPU and the GPU ---- */
 
 typedef struct {
@@ -413,4 +455,4 @@ END_TEST
 SUITE_MAIN_APART("devices", products_of_unaligned_rows_are_counted, an_odd_vocabulary_leaves_products_aligned,
                  scales_and_skipped_steps_are_the_cpus, reading_metrics_changes_no_bit,
                  a_step_waits_only_for_the_previous_one, stages_and_runs_alike_in_fp32, stages_and_runs_alike_in_bf16,
-                 nccl_gives_the_same_but_for_rounding, losses_are_the_cpus)
+                 nccl_gives_the_same_but_for_rounding, tensor_parallelism_is_the_cpus, losses_are_the_cpus)
