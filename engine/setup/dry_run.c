@@ -178,9 +178,9 @@ static cs_status measure(cs_engine *engine)
     return measure_predictions(engine, peak);
 }
 
-void ce_dry_run_persistent(const cs_engine *engine, cs_memory *memory)
+void ce_dry_run_persistent(const cs_engine *engine, const ce_zero *zero, cs_memory *memory)
 {
-    ce_plan plan = ce_plan_persistent(&engine->zero, engine->model);
+    ce_plan plan = ce_plan_persistent(zero, engine->model);
     memory->values = plan.values;
     memory->gradients = plan.gradients;
     memory->masters = plan.masters;
@@ -216,7 +216,7 @@ cs_status ce_dry_run(cs_engine *engine)
     engine->zero.comm = comm;
     engine->zero.tp = exchange;
     engine->exchange = exchange;
-    ce_dry_run_persistent(engine, &engine->memory);
+    ce_dry_run_persistent(engine, &engine->zero, &engine->memory);
     engine->memory.value_rows = ce_pool_bytes(engine->values);
     engine->memory.gradient_rows = ce_pool_bytes(engine->grads) + ce_plan_wire(&engine->zero, engine->model);
     engine->memory.pinned = ce_connect_is_gpu(engine) ? ce_transfer_bytes() : 0;

@@ -19,9 +19,9 @@ void ce_mesh_groups_close(cs_engine *engine);
 cs_status ce_initialize_dry(cs_engine *engine);
 /* dry_run.c: runs forward and backward on a device that computes nothing, and sets engine->memory to the result */
 cs_status ce_dry_run(cs_engine *engine);
-/* Sets those members of `memory` that count the state which this rank keeps between steps, such as values, masters and
- * slots, for the stage in engine->zero. */
-void ce_dry_run_persistent(const cs_engine *engine, cs_memory *memory);
+/* Sets those members of `memory` that count the state which a rank keeps between steps, such as values, masters and
+ * slots. `zero` is engine->zero, with the place of that rank. */
+void ce_dry_run_persistent(const cs_engine *engine, const ce_zero *zero, cs_memory *memory);
 /* memory_fit.c: returns CS_NO_MEMORY, with a table of the memory needed, if the device has less free memory than
  * needed */
 cs_status ce_memory_fit_check(const cs_engine *engine);

@@ -249,6 +249,22 @@ typedef struct {
 /* Lists the units of sharding of a run in the order in which forward visits them. Like cs_estimate, it does not run the
  * training and takes ownership of the configuration. The caller frees *units. */
 cs_status cs_estimate_units(cs_config *config, cs_unit_size **units, int64_t *count);
+/* What one rank of a tensor-parallel group holds of a parameter: the parts [from, to) of its rows (dimension 0) or of its
+ * columns (dimension 1). */
+typedef struct {
+    char name[160];
+    int64_t shape[2]; /* the shape of the whole parameter; shape[1] is 0 for a vector */
+    int dimension, parts;
+    struct {
+        int64_t from, to;
+        int copies; /* number of ranks of the group that hold this part */
+    } part[3];
+    bool partial; /* the gradients of copies are parts of a sum over the ranks that hold them */
+} cs_param_cut;
+/* Lists what each rank of a tensor-parallel group holds: (*cuts)[rank * *count + i] is parameter i on rank number `rank`
+ * of *ranks. Like cs_estimate, it does not run the training and takes ownership of the configuration. The caller frees
+ * *cuts. */
+cs_status cs_estimate_cuts(cs_config *config, cs_param_cut **cuts, int64_t *count, int64_t *ranks);
 /* Sets the world for which cs_config_finish resolves the configuration: `size` ranks, of which `local_size` are on each
  * host. Without this call the world is the one that the environment describes. Call this function before
  * cs_config_finish. */

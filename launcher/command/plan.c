@@ -67,10 +67,13 @@ static char *read_all(int descriptor)
 }
 
 /* Runs the program as one process on this machine, without other ranks, and returns its exit code. If `json` is not
- * NULL, *json receives the malloc'ed output; otherwise the output goes to stdout. */
+ * NULL, *json receives the malloc'ed output; otherwise the output goes to stdout, in the form of the program's own
+ * --plan=FORM if it is given. */
 static int ask_memory(char **json, char **program, const cl_plan *plan)
 {
-    char path[PATH_MAX], text[] = "--plan", object[] = "--plan=json";
+    const char *form = json ? "json" : cs_options_last("plan", program + 1);
+    char path[PATH_MAX], text[64];
+    snprintf(text, sizeof text, "--plan%s%s", form && *form ? "=" : "", form ? form : "");
     int code = cl_program_find(*program, path), ends[2] = { -1, -1 }, status;
     if (code)
         return code;
@@ -79,7 +82,7 @@ static int ask_memory(char **json, char **program, const cl_plan *plan)
     if (child == 0) {
         if (json && dup2(ends[1], STDOUT_FILENO) < 0)
             _exit(CL_CODE_SYSTEM);
-        exec_program(path, program, json ? object : text, plan);
+        exec_program(path, program, text, plan);
     }
     if (json) {
         close(ends[1]);

@@ -44,6 +44,8 @@ cs_config *arguments_read(char **argument, train_line *line)
     if (line->plan) {
         if (strcmp(line->plan, "units") == 0)
             plan_show_units(config);
+        else if (strcmp(line->plan, "cuts") == 0)
+            plan_show_cuts(config);
         else
             plan_show(config, line->world_size, strcmp(line->plan, "json") == 0);
         exit(0);

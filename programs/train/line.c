@@ -75,9 +75,10 @@ static const cs_option table[] = {
     { CS_OPTION(SWITCH, "force_output", train_line, force_output, NULL,
                 "use the output folder even if another training is writing to it; the other training ends before its "
                 "next checkpoint") },
-    { CS_OPTION(OPTIONAL, "plan", train_line, plan, "json|units",
-                "print the memory that each rank will need, and do not train; json: as one JSON object; units: also "
-                "list the groups of parameters that are sharded together") },
+    { CS_OPTION(OPTIONAL, "plan", train_line, plan, "json|units|cuts",
+                "print the memory that each rank will need, and do not train; json: as one JSON object; units: "
+                "list the groups of parameters that are sharded together; cuts: list which rows or columns of each "
+                "parameter each rank of tensor parallelism holds") },
     { CS_OPTION(WHOLE, "world_size", train_line, world_size, "N",
                 "with --plan, the number of ranks. Default: the environment variable WORLD_SIZE, otherwise 1"),
       .min = 1, .max = 1e6 },
@@ -192,8 +193,8 @@ static int check(const train_line *line)
     const char *plan = line->plan;
     if (!line->config)
         return REFUSE("--config FILE is missing; see --help");
-    if (plan && *plan && strcmp(plan, "json") != 0 && strcmp(plan, "units") != 0)
-        return REFUSE("--plan=%s: possible are --plan, --plan=json and --plan=units", plan);
+    if (plan && *plan && strcmp(plan, "json") != 0 && strcmp(plan, "units") != 0 && strcmp(plan, "cuts") != 0)
+        return REFUSE("--plan=%s: possible are --plan, --plan=json, --plan=units and --plan=cuts", plan);
     if ((line->world_size || line->local_size) && !plan)
         return REFUSE(
             "--world_size and --local_size need --plan; the launch flag --num_gpus sets the number of ranks of a "

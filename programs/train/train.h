@@ -20,6 +20,8 @@ cs_config *arguments_read(char **argument, train_line *line);
 void plan_show(cs_config *config, int64_t world_size, bool json);
 /* prints the units of sharding instead of the memory plan; takes ownership of the configuration too */
 void plan_show_units(cs_config *config);
+/* cuts.c: prints what each rank of a tensor-parallel group holds of each parameter. */
+void plan_show_cuts(cs_config *config);
 
 /* outdir.c */
 /* creates the folders that `path` names before its last slash; returns the errno value of the last error, or 0 */

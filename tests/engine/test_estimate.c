@@ -148,6 +148,29 @@ START_TEST(train_lists_the_units)
 }
 END_TEST
 
+/* What each of two ranks holds: a fused matrix is three ranges of columns, norms are copies. */
+START_TEST(train_lists_the_cuts)
+{
+    shell_enter();
+    write_config("config.json");
+    ck_assert_int_eq(shell_run("%s/train --config config.json --plan=cuts --world_size 4 --set cspeed.mesh.tp=2 | "
+                               "tr -s ' '",
+                               CS_BIN),
+                     0);
+    ck_assert(shell_says("parameter shape rank 0 rank 1 gradient of copies\n"));
+    ck_assert(shell_says("transformer.wte.weight 32 x 16 rows 0-15 rows 16-31"));
+    ck_assert(shell_says("attn.c_attn.weight 16 x 48 columns 0-7, 16-23, 32-39 columns 8-15, 24-31, 40-47"));
+    ck_assert(shell_says("attn.c_proj.weight 16 x 16 rows 0-7 rows 8-15"));
+    ck_assert(shell_says("transformer.ln_f.bias 16 all all equal\n"));
+    ck_assert_int_eq(shell_run("%s/train --config config.json --plan=cuts --world_size 4 --set cspeed.mesh.tp=2 --set "
+                               "cspeed.mesh.sequence=true | tr -s ' '",
+                               CS_BIN),
+                     0);
+    ck_assert(shell_says("transformer.ln_f.bias 16 all all summed\n"));
+    shell_leave();
+}
+END_TEST
+
 /* On a GPU a vocabulary of 32 rows is padded to 128. The plan counts 96 more rows of 16 elements, and prints the
  * padding. */
 START_TEST(the_plan_shows_a_padded_vocabulary)
@@ -233,5 +256,5 @@ START_TEST(the_order_of_hosts_does_not_matter)
 END_TEST
 
 SUITE_MAIN("estimate", estimated_memory_is_allocated_memory, groups_need_what_was_estimated, train_prints_the_plan,
-           train_lists_the_units, the_plan_shows_a_padded_vocabulary, the_launcher_shows_it,
+           train_lists_the_units, train_lists_the_cuts, the_plan_shows_a_padded_vocabulary, the_launcher_shows_it,
            the_order_of_hosts_does_not_matter)
