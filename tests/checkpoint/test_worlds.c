@@ -32,13 +32,13 @@ typedef struct {
 } job;
 
 /* Adds, for each element, a hash of value, name and position; the sum does not depend on the sharding. */
-static void add_piece(uint64_t *sum, const char *name, int64_t from, const float *data, int64_t count)
+static void add_piece(uint64_t *sum, const char *name, const ce_shard_piece *piece, const float *data)
 {
     uint64_t key = ce_rng_key(7, name);
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t at = piece->range.from; at < piece->range.to; at++) {
         uint32_t bits;
-        memcpy(&bits, &data[i], sizeof bits);
-        *sum += (bits + 1) * (key ^ ((uint64_t)(from + i) * 0x9e3779b97f4a7c15u));
+        memcpy(&bits, &data[pieces_index(piece, at)], sizeof bits);
+        *sum += (bits + 1) * (key ^ ((uint64_t)pieces_whole(piece, at) * 0x9e3779b97f4a7c15u));
     }
 }
 
@@ -49,12 +49,11 @@ static uint32_t state_of(cs_engine *engine)
         ce_shard_piece pieces[32];
         int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
-            int64_t elements = ce_range_length(pieces[at].range);
-            add_piece(&sum, pieces[at].entry->full_name, pieces[at].range.from, pieces[at].master, elements);
+            add_piece(&sum, pieces[at].entry->full_name, &pieces[at], pieces[at].master);
             for (int slot = 0; slot < CE_OPTIM_SLOTS && pieces[at].slots[slot]; slot++) {
                 char name[256];
                 snprintf(name, sizeof name, "%s.%d", pieces[at].entry->full_name, slot);
-                add_piece(&sum, name, pieces[at].range.from, pieces[at].slots[slot], elements);
+                add_piece(&sum, name, &pieces[at], pieces[at].slots[slot]);
             }
         }
     }
@@ -88,29 +87,32 @@ static int train(void *argument)
     return 0;
 }
 
-/* The world in which a training runs. `group`: number of ranks in a group of hybrid sharding; 0: no hybrid sharding. */
+/* The world in which a training runs. `group`: number of lanes in a group of hybrid sharding; 0: no hybrid sharding. `tp`:
+ * number of ranks of a lane, which tensor parallelism uses; 0: one. */
 typedef struct {
-    int world, stage, type, group;
+    int world, stage, type, group, tp;
 } place;
 
-static const char *optimizer; /* an assignment to the configuration key `optimizer`; NULL: the optimizer of run_spec */
+static const char *assignment; /* an assignment to a key of the configuration; NULL: none */
 
 static outcome one(place at, bool saves, bool background)
 {
-    int ranks = worlds[at.world];
-    char group[64];
+    int ranks = worlds[at.world], tp = at.tp ? at.tp : 1, lanes = ranks / tp;
+    char group[64], mesh[64];
     job j = { .spec = { .world = ranks,
                         .stage = at.stage,
                         .precision = types[at.type],
                         .steps = SAVED_AT + ON,
-                        .micro = BATCH / ranks > 42 ? 42 : BATCH / ranks },
+                        .micro = BATCH / lanes > 42 ? 42 : BATCH / lanes },
               .saves = saves,
               .out = run_share(sizeof(outcome)) };
     snprintf(group, sizeof group, "zero_optimization.mics_shard_size=%d", at.group);
-    j.spec.accumulation = BATCH / ranks / j.spec.micro;
+    snprintf(mesh, sizeof mesh, "cspeed.mesh.tp=%d", tp);
+    j.spec.accumulation = BATCH / lanes / j.spec.micro;
     j.spec.set[0] = background ? "cspeed.async_save=true" : "cspeed.async_save=false";
     j.spec.set[1] = group;
-    j.spec.set[2] = optimizer;
+    j.spec.set[2] = mesh;
+    j.spec.set[3] = assignment;
     run_ranks(ranks, train, &j);
     outcome result = *j.out;
     run_unshare(j.out, sizeof(outcome));
@@ -127,9 +129,9 @@ static double tolerance(int type, int to_type)
 static void go_on(place from, place to, bool background)
 {
     char what[128];
-    snprintf(what, sizeof what, "%s, world %d, stage %d, group %d to %s, world %d, stage %d, group %d",
-             types[from.type], worlds[from.world], from.stage, from.group, types[to.type], worlds[to.world], to.stage,
-             to.group);
+    snprintf(what, sizeof what, "%s, world %d, stage %d, group %d, tp %d to %s, world %d, stage %d, group %d, tp %d",
+             types[from.type], worlds[from.world], from.stage, from.group, from.tp, types[to.type], worlds[to.world],
+             to.stage, to.group, to.tp);
     outcome saved = one(from, true, background), loaded = one(to, false, false);
     ck_assert_msg(saved.state == loaded.state, "%s: masters or moments differ", what);
     for (int step = 0; step < ON; step++) {
@@ -149,8 +151,8 @@ START_TEST(every_world_loads_what_every_world_saved)
     for (int k = all ? 0 : 2; k < (all ? WORLDS : 3); k++)
         for (int w = 0; w < WORLDS; w++) {
             int v = (w + k) % WORLDS;
-            go_on((place){ w, (w + v) % 5 % STAGES, (w + 3 * v) % 5 % TYPES, 0 },
-                  (place){ v, (w + 2 * v) % 5 % STAGES, (w + 4 * v) % 5 % TYPES, 0 }, w % 2);
+            go_on((place){ w, (w + v) % 5 % STAGES, (w + 3 * v) % 5 % TYPES, 0, 0 },
+                  (place){ v, (w + 2 * v) % 5 % STAGES, (w + 4 * v) % 5 % TYPES, 0, 0 }, w % 2);
         }
     shell_leave();
 }
@@ -161,7 +163,7 @@ START_TEST(the_same_world_the_same_bits)
 {
     shell_enter();
     for (int type = 0; type < TYPES; type++) {
-        place at = { 1, 1 + type, type, 0 };
+        place at = { 1, 1 + type, type, 0, 0 };
         outcome saved = one(at, true, true), loaded = one(at, false, false);
         ck_assert_mem_eq(saved.loss, loaded.loss, sizeof saved.loss);
         ck_assert_uint_eq(saved.state, loaded.state);
@@ -175,18 +177,47 @@ END_TEST
 START_TEST(groups_and_worlds_load_each_other)
 {
     enum { TWO = 1, FOUR = 3 };
-    const place grouped = { FOUR, 3, 0, 2 }, others[] = { { 0, 0, 0, 0 },    { TWO, 2, 0, 0 },  { TWO, 3, 0, 1 },
-                                                          { FOUR, 1, 0, 0 }, { FOUR, 2, 1, 2 }, { FOUR, 3, 0, 2 } };
+    const place grouped = { FOUR, 3, 0, 2, 0 },
+                others[] = { { 0, 0, 0, 0, 0 },    { TWO, 2, 0, 0, 0 },  { TWO, 3, 0, 1, 0 },
+                             { FOUR, 1, 0, 0, 0 }, { FOUR, 2, 1, 2, 0 }, { FOUR, 3, 0, 2, 0 } };
     shell_enter();
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        optimizer = i % 2 ? "optimizer={\"type\": \"Muon\", \"params\": {\"lr\": 0.01}}" : NULL;
+        assignment = i % 2 ? "optimizer={\"type\": \"Muon\", \"params\": {\"lr\": 0.01}}" : NULL;
         go_on(grouped, others[i], i % 2);
         go_on(others[i], grouped, i % 2);
     }
-    optimizer = NULL;
+    assignment = NULL;
+    shell_leave();
+}
+END_TEST
+
+#define GQA                                                                                                            \
+    "cspeed.model={\"model_type\": \"llama\", \"vocab_size\": 61, \"hidden_size\": 16, \"intermediate_size\": 20, "    \
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 8, \"num_key_value_heads\": 2, "                               \
+    "\"max_position_embeddings\": 12}"
+
+/* With tensor parallelism, too, a checkpoint contains each element of the whole parameters once. The Llama has fewer key
+ * heads than there are ranks in a group of three or four, so some ranks hold copies of them. */
+START_TEST(lanes_and_worlds_load_each_other)
+{
+    enum { ONE, TWO, THREE, FOUR };
+    static const place
+        lanes[] = { { TWO, 0, 0, 0, 2 }, { FOUR, 3, 0, 0, 2 }, { THREE, 1, 0, 0, 3 }, { FOUR, 2, 1, 0, 4 } },
+        others[] = { { ONE, 0, 0, 0, 0 }, { TWO, 3, 0, 0, 0 }, { FOUR, 2, 0, 0, 2 }, { FOUR, 3, 1, 0, 4 } };
+    shell_enter();
+    for (size_t i = 0; i < sizeof lanes / sizeof *lanes; i++)
+        for (size_t at = 0; at < sizeof others / sizeof *others; at++) {
+            bool llama = lanes[i].tp > 2 || others[at].tp > 2 || i == at;
+            assignment = llama ? GQA : NULL;
+            if ((i + at) % 2)
+                go_on(lanes[i], others[at], at % 2);
+            else
+                go_on(others[at], lanes[i], i % 2);
+        }
+    assignment = NULL;
     shell_leave();
 }
 END_TEST
 
 SUITE_MAIN("worlds", every_world_loads_what_every_world_saved, the_same_world_the_same_bits,
-           groups_and_worlds_load_each_other)
+           groups_and_worlds_load_each_other, lanes_and_worlds_load_each_other)

@@ -23,13 +23,13 @@ static void *copy_of(cs_engine *engine, const void *from, size_t bytes)
 
 static size_t bytes_of(const ce_shard_piece *piece, cs_dtype dtype)
 {
-    return (size_t)ce_range_length(piece->range) * cs_dtype_bytes(dtype);
+    return (size_t)ce_shard_span(piece) * cs_dtype_bytes(dtype);
 }
 
-int pieces_take(cs_engine *engine, int number, ce_shard_piece *pieces)
+static int take(cs_engine *engine, int number, ce_shard_piece *pieces, bool copies)
 {
     ce_precision types = engine->zero.precision;
-    int count = ce_shard_pieces(engine->shards[number], pieces);
+    int count = (copies ? ce_shard_held_pieces : ce_shard_pieces)(engine->shards[number], pieces);
     ce_walk_settle(engine);
     if (!ce_device_has_own_memory(engine->device))
         return count;
@@ -49,14 +49,31 @@ int pieces_take(cs_engine *engine, int number, ce_shard_piece *pieces)
     return count;
 }
 
+int pieces_take(cs_engine *engine, int number, ce_shard_piece *pieces)
+{
+    return take(engine, number, pieces, false);
+}
+
+int64_t pieces_whole(const ce_shard_piece *piece, int64_t at)
+{
+    return ce_boxes_place(&piece->part, piece->entry->cut.whole, at);
+}
+
+int64_t pieces_index(const ce_shard_piece *piece, int64_t at)
+{
+    int64_t row = piece->part.size[piece->part.dims - 1];
+    return piece->pitch ? at / row * piece->pitch + at % row : at - piece->range.from;
+}
+
 void pieces_put(cs_engine *engine, int number, const ce_shard_piece *pieces, int count)
 {
     cs_stream *stream = ce_device_stream(engine->device, CE_COMPUTE);
     ce_shard_piece own[PIECES];
-    int owned = ce_shard_pieces(engine->shards[number], own);
+    int owned = ce_shard_held_pieces(engine->shards[number], own);
     for (int at = 0; at < owned; at++)
         for (int given = 0; given < count; given++)
-            if (pieces[given].entry == own[at].entry && pieces[given].master != own[at].master)
+            if (pieces[given].entry == own[at].entry && pieces[given].place == own[at].place &&
+                pieces[given].master != own[at].master)
                 ce_stream_copy(stream, own[at].master, pieces[given].master,
                                bytes_of(&own[at], engine->zero.precision.masters));
     ce_stream_sync(stream);
@@ -68,10 +85,12 @@ void pieces_set_all(cs_engine *engine, const float *(*value_of)(const ce_unit_en
 {
     for (int i = 0; i < engine->model->count; i++) {
         ce_shard_piece pieces[PIECES];
-        int count = pieces_take(engine, i, pieces);
-        for (int at = 0; at < count; at++)
-            memcpy(pieces[at].master, value_of(pieces[at].entry, argument) + pieces[at].range.from,
-                   bytes_of(&pieces[at], CS_F32));
+        int count = take(engine, i, pieces, true);
+        for (int p = 0; p < count; p++) {
+            const float *values = value_of(pieces[p].entry, argument);
+            for (int64_t at = pieces[p].range.from; at < pieces[p].range.to; at++)
+                ((float *)pieces[p].master)[pieces_index(&pieces[p], at)] = values[pieces_whole(&pieces[p], at)];
+        }
         pieces_put(engine, i, pieces, count);
     }
 }
