@@ -99,6 +99,7 @@ static void check(cs_engine *engine)
     int64_t interval = engine->settings->check_interval;
     if (!engine->tp.comm || interval == 0 || engine->metrics.step % interval != 0)
         return;
+    ce_walk_settle(engine); /* the communication thread may be using zero.comm */
     gathered hashes = { .each = visit_parts(engine, NULL, NULL) };
     CE_FREED int64_t *mine = ce_must_alloc((size_t)hashes.each * sizeof *mine);
     hashes.all = ce_must_alloc((size_t)(hashes.each * engine->mesh.size[CE_AXIS_TP]) * sizeof *hashes.all);

@@ -185,6 +185,7 @@ static void *alloc_block(cs_engine *engine)
     if (!engine->tp.comm)
         return ce_device_alloc(engine->device, (size_t)bytes);
     cs_comm_all_reduce(engine->tp.comm, &bytes, 1, CS_I64, CS_MAX);
+    engine->memory.activations = (size_t)bytes;
     return cs_comm_alloc(engine->tp.comm, (size_t)bytes);
 }
 
