@@ -340,6 +340,17 @@ static void run_entropy_grad(void)
 {
     cs_op_cross_entropy(stream, on.loss, on.logits, on.tokens, cs_columns(on.logits), on.dloss);
 }
+/* The loss of columns that are divided over ranks, of which there is one. */
+static void run_facts(void)
+{
+    cs_op_entropy_facts(stream, shaped(on.head_lse, N, CS_ENTROPY_FACTS), on.logits, on.tokens, 0,
+                        cs_columns(on.logits));
+}
+static void run_finish(void)
+{
+    cs_op_entropy_finish(stream, on.loss, absent, on.logits, on.tokens, 0, cs_columns(on.logits), on.dloss,
+                         shaped(on.head_lse, N, CS_ENTROPY_FACTS));
+}
 static void run_cast(void)
 {
     cs_op_cast(stream, row(on.table, LONG), row(on.dtable, LONG));
@@ -509,6 +520,8 @@ static void try_walks(void)
         { "embed grad", run_embed_grad, 1, rows + 16.0 * (double)N * WIDTH },
         { "cross entropy", run_entropy, 0, logits },
         { "cross entropy grad", run_entropy_grad, 1, 2 * logits },
+        { "entropy facts", run_facts, 0, logits },
+        { "entropy finish", run_finish, 0, 2 * logits },
         { "cast", run_cast, 0, LONG * (4 + each) },
         { "fill", run_fill, 0, 4.0 * LONG },
         { "state sum of squares", run_squares, states, 4.0 * STATE },

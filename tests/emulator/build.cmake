@@ -93,7 +93,8 @@ foreach(name ${on_emulator})
     "${environment};CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
-set(quick test_lora test_functions test_routing test_slots test_dora test_rope test_state test_verdict)
+set(quick test_cut_ops test_cut_random test_cut_rms test_lora test_functions test_routing test_slots test_dora test_rope
+    test_state test_verdict)
 if(NOT CSPEED_SANITIZE) # sanitizers make every access of a kernel slower
   list(APPEND quick test_flash test_documents)
 endif()

@@ -43,6 +43,13 @@ static __device__ int64_t run_step()
     return (int64_t)blockDim.x * CE_RUN;
 }
 
+static __device__ float element_of(ce_view x, int64_t at)
+{
+    float run[CE_RUN];
+    ce_run_read(run, x, at, ce_range{ at, at + 1 });
+    return run[0];
+}
+
 /* Returns the index in the tensor of the target's logit, or -1 if the target is masked. A target outside the vocabulary
  * is a fatal error, as on the CPU. */
 static __device__ int64_t target_index(const int32_t *targets, int64_t row, extent all)
@@ -173,7 +180,7 @@ static __global__ void __launch_bounds__(THREADS) cross_entropy_rows(loss_job jo
     for (int64_t row = blockIdx.x; row < job.all.rows; row += gridDim.x) {
         int64_t target = target_index(job.targets, row, job.all);
         /* the logit is read here, before the gradient overwrites it */
-        float target_logit = target < 0 || threadIdx.x > 0 ? 0 : ce_run_read_one(job.x, target);
+        float target_logit = target < 0 || threadIdx.x > 0 ? 0 : element_of(job.x, target);
         softmax_sum partial = row_softmax_sum(job, target < 0 ? ce_range{} : row_of(row, job.all));
         float max = ce_block_max(partial.max, scratch);
         float sum = ce_block_sum(rescale(partial.sum, partial.max, max), scratch);
@@ -257,7 +264,7 @@ static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, ce_view 
         bool before = thread_best.first >= 0 && thread_best.max == max && thread_best.first < target;
         int against = ce_block_sum(thread_best.unknown + (before ? 1 : 0), counts);
         if (threadIdx.x == 0)
-            hits[row] = target >= 0 && against == 0 && ce_run_read_one(x, target) == max ? 1 : 0;
+            hits[row] = target >= 0 && against == 0 && element_of(x, target) == max ? 1 : 0;
     }
 }
 
@@ -305,7 +312,7 @@ static __global__ void __launch_bounds__(THREADS) entropy_facts_rows(loss_job jo
         float max = ce_block_max(partial.max, scratch);
         float sum = ce_block_sum(rescale(partial.sum, partial.max, max), scratch);
         bool here = target >= 0 && target < INT64_MAX;
-        float logit = here ? ce_run_read_one(job.x, target) : -INFINITY;
+        float logit = here ? element_of(job.x, target) : -INFINITY;
         bool greatest = here && logit == max;
         int before = ce_block_sum(greatest ? count_equal(job.x, range, target, max) : 0, counts);
         if (threadIdx.x > 0)
