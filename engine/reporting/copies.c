@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* Returns the sum, over the elements [from, to) of the tensor that begins at `data`, of a hash of each element's bits
- * and index, so that the sum does not depend on how ranks divide the elements. */
+ * and index, so that the sum does not depend on how ranks divide the elements. A hash has 30 bits: the sum over all
+ * elements of a parameter, on all ranks of a sharding group, does not overflow. */
 static int64_t hash_elements(const char *data, cs_dtype dtype, uint64_t key, ce_range range)
 {
     size_t each = cs_dtype_bytes(dtype);
@@ -17,9 +18,9 @@ static int64_t hash_elements(const char *data, cs_dtype dtype, uint64_t key, ce_
     for (int64_t i = range.from; i < range.to; i++) {
         uint32_t bits = 0;
         memcpy(&bits, data + (size_t)(i - range.from) * each, each);
-        hash += cs_rng_mix(key ^ bits, (uint64_t)i);
+        hash += cs_rng_mix(key ^ bits, (uint64_t)i) >> 34;
     }
-    return (int64_t)(hash >> 16); /* the sum over the ranks of a sharding group does not overflow */
+    return (int64_t)hash;
 }
 
 /* Returns the hash of those elements of part number `at` of a parameter that this rank holds. */
@@ -61,17 +62,16 @@ static void compare(const cs_engine *engine, const ce_unit_entry *entry, const c
 
 typedef void visit_part(cs_engine *engine, int unit, const ce_unit_entry *entry, int part, int64_t index, void *given);
 
-/* Calls `visit` for each part of each parameter, with the part's number in the whole model, and returns the number of
- * parts. All ranks of a group have the same parts. */
+/* Calls `visit` for each part of each parameter, with the part's number in the whole model, and returns how many numbers
+ * there are. They are the same on all ranks of a group, although ranks may have different numbers of parts. */
 static int64_t visit_parts(cs_engine *engine, visit_part *visit, void *given)
 {
     int64_t index = 0;
     for (int i = 0; i < engine->model->total; i++)
-        for (int at = 0; at < engine->model->units[i]->entry_count; at++) {
+        for (int at = 0; at < engine->model->units[i]->entry_count; at++, index += CE_CUT_PARTS) {
             const ce_unit_entry *entry = engine->model->units[i]->entries[at];
-            for (int part = 0; part < entry->cut.count; part++, index++)
-                if (visit)
-                    visit(engine, i, entry, part, index, given);
+            for (int part = 0; visit && part < entry->cut.count; part++)
+                visit(engine, i, entry, part, index + part, given);
         }
     return index;
 }
