@@ -198,6 +198,29 @@ static entropy_result whole_of(const entropy_case *all, cs_tensor targets, cs_te
     return whole;
 }
 
+/* Compares the facts of one rank's columns, `part`, with loops. */
+static void check_facts(const entropy_case *all, const float *facts, cs_tensor part, share at)
+{
+    for (int64_t row = 0; row < all->finite; row++, facts += CS_ENTROPY_FACTS) {
+        int64_t own = all->targets[row] - at.first, best = -1;
+        double max = -(double)INFINITY, sum = 0;
+        if (all->targets[row] < 0) {
+            ck_assert(facts[0] == 0 && facts[1] == 0 && facts[2] == 0 && facts[3] == 0);
+            continue;
+        }
+        for (int64_t i = 0; i < at.count; i++)
+            if (near_element(part, row * at.room + i) > max)
+                max = near_element(part, row * at.room + (best = i));
+        for (int64_t i = 0; i < at.count; i++)
+            sum += exp(near_element(part, row * at.room + i) - max);
+        bool here = own >= 0 && own < at.count;
+        ck_assert_double_eq((double)facts[0], max);
+        ck_assert_double_le(fabs((double)facts[1] - sum), 1e-6 * sum);
+        ck_assert_double_eq((double)facts[2], here ? near_element(part, row * at.room + own) : -(double)INFINITY);
+        ck_assert_double_eq((double)facts[3], here && own == best);
+    }
+}
+
 static cs_tensor facts_of(const entropy_case *all, cs_tensor targets, int ranks)
 {
     cs_tensor facts = near_new(CS_F32, ranks * all->rows, CS_ENTROPY_FACTS);
@@ -210,6 +233,7 @@ static cs_tensor facts_of(const entropy_case *all, cs_tensor targets, int ranks)
         cs_op_entropy_facts(stream, near_at(own), near_at(part), near_at(targets), at.first, at.count);
         near_fetch();
         ck_assert(near_same_bits("logits, of which the facts are", part, kept));
+        check_facts(all, own.data, part, at);
         SHARE_FREE(part, kept);
     }
     return facts;
