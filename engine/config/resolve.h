@@ -48,7 +48,7 @@ int64_t ce_mesh_find_shard(cs_config *config, const char **path);
 void ce_mesh_resolve(cs_config *config); /* sets tp and lanes */
 /* Not a step: reads the keys that give tp, and no others, and returns tp; 1 if their values are wrong. */
 int ce_mesh_read_tp(cs_config *config);
-void ce_mesh_check(cs_config *config);   /* refuses what does not work with tensor parallelism */
+void ce_mesh_check(cs_config *config); /* refuses what does not work with tensor parallelism */
 void ce_batches_resolve(cs_config *config);
 /* Not a step: reads the section "elasticity", and the keys that give tp, into config->settings. */
 cs_status ce_batches_read_elasticity(cs_config *config);

@@ -77,7 +77,8 @@ START_TEST(a_stopped_process_is_named)
     front->workers[2].beat.halted = 1;
     ck_assert_int_eq(cl_stall_suspect(front), 2);
     char *text = cl_stall_text(front, 2 * SECOND);
-    ck_assert_msg(strstr(text, "its process is stopped (SIGSTOP") && strstr(text, ", while 3 others wait\n"), "%s", text);
+    ck_assert_msg(strstr(text, "its process is stopped (SIGSTOP") && strstr(text, ", while 3 others wait\n"), "%s",
+                  text);
     free(text);
 }
 END_TEST
