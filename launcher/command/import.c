@@ -36,7 +36,7 @@ static cs_status write_all(const cl_weights_request *request, ce_source *source,
 static cs_status import_checked(const cl_weights_request *request, ce_source *source, ce_json *doc)
 {
     cs_model *model;
-    ce_model_facts facts;
+    ce_model_facts facts = { 0 };
     if (request->lenient)
         ce_json_lenient(doc);
     cs_status status = ce_huggingface_open_model(&model, &facts, doc, request->from);

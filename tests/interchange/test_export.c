@@ -34,7 +34,7 @@ static void save_model(const char *config_text, const char *dir, const char *tag
 {
     ce_json *doc;
     cs_model *model;
-    ce_model_facts facts;
+    ce_model_facts facts = { 0 };
     CS_MUST(ce_json_parse(&doc, config_text, strlen(config_text), "config.json"));
     CS_MUST(ce_models_open(&model, &facts, doc, ce_json_root(doc), ""));
     json_t *provenance = json_pack("{sO}", "model", ce_json_root(doc));

@@ -129,7 +129,7 @@ START_TEST(bad_configurations_are_refused)
 {
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         cs_model *model = NULL;
-        ce_model_facts facts;
+        ce_model_facts facts = { 0 };
         ce_json *doc;
         cs_status status = try_open(&model, &facts, &doc, refusals[i].text);
         ck_assert_msg(status == CS_BAD_CONFIG, "%s: %d, %s", refusals[i].text, status, cs_error());
@@ -146,7 +146,7 @@ END_TEST
 static void check(const char *text, cs_status wanted, const char *words)
 {
     cs_model *model = NULL;
-    ce_model_facts facts;
+    ce_model_facts facts = { 0 };
     ce_json *doc;
     cs_status status = try_open(&model, &facts, &doc, text);
     ck_assert_msg(status == wanted && (status == CS_OK || strstr(cs_error(), words)), "%s: %d, %s", text, status,
@@ -183,7 +183,7 @@ END_TEST
 static char *warnings_of(const char *text, bool lenient)
 {
     cs_model *model = NULL;
-    ce_model_facts facts;
+    ce_model_facts facts = { 0 };
     ce_json *doc;
     ck_assert(ce_json_parse(&doc, text, strlen(text), "config.json") == CS_OK);
     if (lenient)
@@ -341,7 +341,7 @@ START_TEST(missing_sizes_are_those_of_transformers)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         cs_model *model = NULL;
-        ce_model_facts facts;
+        ce_model_facts facts = { 0 };
         ce_json *doc;
         int64_t tensors = 0;
         ck_assert_msg(try_open(&model, &facts, &doc, models[i].text) == CS_OK, "%s: %s", models[i].text, cs_error());
