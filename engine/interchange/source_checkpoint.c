@@ -1,5 +1,6 @@
 /* source_checkpoint.c - reads the weights of a cspeed checkpoint as a source of tensors. Every block is verified when
- * it is read. */
+ * it is first read. Later only the bytes that are wanted are read, because a block that contains some columns of a matrix
+ * has elements of many ranges of the matrix. */
 #include "interchange/source.h"
 #include "base/log.h"
 #include "checkpoint/blocks.h"
@@ -22,7 +23,10 @@ typedef struct {
     ce_manifest manifest;
     ce_chunks chunks;
     int64_t *tensors; /* for each tensor of the source, its index in the manifest */
-    char *buffer;     /* one verified block: block number `held_block` of chunk number `held_chunk` */
+    bool *verified;   /* for each block, in the order of chunks.crcs */
+    char *buffer;     /* one block, or those bytes of it that were read last */
+    /* the block of which `buffer` has all bytes: block number `held_block` of chunk number `held_chunk`, or none if
+     * `held_chunk` is -1 */
     int64_t held_chunk, held_block;
     int64_t file; /* index of the open file, or -1 */
     int descriptor;
@@ -106,7 +110,8 @@ static cs_status list_weights(ce_source *source, checkpoint_source *checkpoint)
     source->tensors = calloc((size_t)checkpoint->manifest.tensor_count + 1, sizeof *source->tensors);
     checkpoint->tensors = calloc((size_t)checkpoint->manifest.tensor_count + 1, sizeof *checkpoint->tensors);
     checkpoint->buffer = malloc(CE_SHARDFILE_BLOCK);
-    if (!source->tensors || !checkpoint->tensors || !checkpoint->buffer)
+    checkpoint->verified = calloc((size_t)checkpoint->chunks.crc_count + 1, sizeof *checkpoint->verified);
+    if (!source->tensors || !checkpoint->tensors || !checkpoint->buffer || !checkpoint->verified)
         return ce_fail(CS_NO_MEMORY, "out of memory for reading %s", checkpoint->path);
     json_t *all = json_object_get(checkpoint->manifest.root, "tensors");
     for (int64_t i = 0; i < checkpoint->manifest.tensor_count; i++) {
@@ -137,11 +142,12 @@ static cs_status open_file(checkpoint_source *checkpoint, int64_t file, const ch
     return CS_OK;
 }
 
-/* Reads one block of a chunk into checkpoint->buffer and verifies its checksum, unless the buffer has this block
- * already. */
-static cs_status load_block(checkpoint_source *checkpoint, int64_t chunk, int64_t index)
+/* Reads the bytes `wanted` of one block of a chunk to their places in checkpoint->buffer. If the block was not verified
+ * yet, reads and verifies all of it. */
+static cs_status load_block(checkpoint_source *checkpoint, int64_t chunk, int64_t index, ce_range wanted)
 {
     const ce_chunk *from = &checkpoint->chunks.chunks[chunk];
+    bool *verified = &checkpoint->verified[from->crc + index];
     if (checkpoint->held_chunk == chunk && checkpoint->held_block == index)
         return CS_OK;
     checkpoint->held_chunk = -1;
@@ -149,15 +155,20 @@ static cs_status load_block(checkpoint_source *checkpoint, int64_t chunk, int64_
     cs_status status = open_file(checkpoint, from->file, path);
     ce_block block = { &checkpoint->manifest, &checkpoint->chunks, from, index, checkpoint->descriptor, path };
     if (status == CS_OK)
-        status = ce_blocks_read(checkpoint->buffer, &block);
+        status = *verified ? ce_blocks_read_part(checkpoint->buffer + wanted.from, &block, (size_t)wanted.from,
+                                                 (size_t)ce_range_length(wanted))
+                           : ce_blocks_read(checkpoint->buffer, &block);
     free(path);
     CE_TRY(status);
-    checkpoint->held_chunk = chunk;
-    checkpoint->held_block = index;
+    if (!*verified) {
+        checkpoint->held_chunk = chunk;
+        checkpoint->held_block = index;
+    }
+    *verified = true;
     return CS_OK;
 }
 
-/* Copies those elements of `range` that are in the chunk to `to`. Each step of the loop copies elements that are
+/* Copies those elements of `range` that are in the chunk to `to`. Each step of the inner loop copies elements that are
  * adjacent both in the tensor and in one block of the chunk. */
 static cs_status copy_overlap(checkpoint_source *checkpoint, int64_t chunk, ce_range range, char *to, cs_dtype dtype)
 {
@@ -165,15 +176,17 @@ static cs_status copy_overlap(checkpoint_source *checkpoint, int64_t chunk, ce_r
     const ce_manifest_tensor *tensor = &checkpoint->manifest.tensors[from->tensor];
     ce_range cut = ce_boxes_cut(&from->box, tensor->shape, range);
     int64_t run = ce_boxes_run(&from->box, tensor->shape);
-    int64_t block = CE_SHARDFILE_BLOCK / (int64_t)cs_dtype_bytes(tensor->dtype);
-    for (int64_t at = cut.from, next; at < cut.to; at = next) {
-        next = (at / run + 1) * run < (at / block + 1) * block ? (at / run + 1) * run : (at / block + 1) * block;
-        next = next < cut.to ? next : cut.to;
-        CE_TRY(load_block(checkpoint, chunk, at / block));
-        int64_t place = ce_boxes_place(&from->box, tensor->shape, at) - range.from;
-        ce_convert_elements(to + (size_t)place * cs_dtype_bytes(dtype), dtype,
-                            checkpoint->buffer + (size_t)(at % block) * cs_dtype_bytes(tensor->dtype), tensor->dtype,
-                            next - at);
+    int64_t size = (int64_t)cs_dtype_bytes(tensor->dtype), block = CE_SHARDFILE_BLOCK / size;
+    for (int64_t first = cut.from / block * block; first < cut.to; first += block) {
+        ce_range inside = ce_range_overlap(cut, (ce_range){ first, first + block });
+        CE_TRY(load_block(checkpoint, chunk, first / block,
+                          (ce_range){ (inside.from - first) * size, (inside.to - first) * size }));
+        for (int64_t at = inside.from, next; at < inside.to; at = next) {
+            next = (at / run + 1) * run < inside.to ? (at / run + 1) * run : inside.to;
+            int64_t place = ce_boxes_place(&from->box, tensor->shape, at) - range.from;
+            ce_convert_elements(to + (size_t)place * cs_dtype_bytes(dtype), dtype,
+                                checkpoint->buffer + (at - first) * size, tensor->dtype, next - at);
+        }
     }
     return CS_OK;
 }
@@ -197,6 +210,7 @@ static void close_checkpoint(ce_source *source)
     free(checkpoint->path);
     free(checkpoint->tensors);
     free(checkpoint->buffer);
+    free(checkpoint->verified);
     free(checkpoint);
 }
 

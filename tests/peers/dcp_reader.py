@@ -3,8 +3,8 @@ and safetensors opens each of its shards.
 
     python tests/peers/dcp_reader.py BUILD/bin [WORLD ...]
 
-Trains a small GPT-2 and a small Llama for two steps at ZeRO stages 1 and 3 at each world size (1, 2, 4), exports each checkpoint,
-and compares every tensor that torch.distributed.checkpoint reads from the sharded folder with safetensors' own reading of the export.
+Trains a small GPT-2 and a small Llama for two steps at ZeRO stages 1 and 3 at each world size (1, 2, 4), without tensor parallelism
+and over 2 and 4 ranks where they divide the world size, exports each checkpoint, and compares every tensor that torch.distributed.checkpoint reads from the sharded folder with safetensors' own reading of the export.
 Optimizer state is read too, and must be finite and of the parameter's shape.
 """
 import json
@@ -36,10 +36,10 @@ def write_tokens(path):
         file.write(head.tobytes() + tokens.tobytes())
 
 
-def train(programs, model, stage, world):
+def train(programs, model, stage, world, tp):
     config = {"train_micro_batch_size_per_gpu": 1, "optimizer": {"type": "AdamW", "params": {"lr": 1e-2}},
               "zero_optimization": {"stage": stage},
-              "cspeed": {"model": MODELS[model], "steps": 2, "output": "out", "threads": 1, "data": {"train": ["tokens.bin"], "seq_len": 16}}}
+              "cspeed": {"model": MODELS[model], "steps": 2, "output": "out", "threads": 1, "mesh": {"tp": tp}, "data": {"train": ["tokens.bin"], "seq_len": 16}}}
     with open("config.json", "w") as file:
         json.dump(config, file)
     subprocess.run([f"{programs}/cspeed", "--num_gpus", str(world), "--oversubscribe", "train", "--config", "config.json"],
@@ -63,8 +63,8 @@ def open_shards(folder):
     return len(names)
 
 
-def compare(programs, model, stage, world):
-    checkpoint = train(programs, model, stage, world)
+def compare(programs, model, stage, world, tp):
+    checkpoint = train(programs, model, stage, world, tp)
     wanted = load_file("exported/model.safetensors")
     shards = open_shards(checkpoint + "/weights") + open_shards(checkpoint + "/optim")
     got = read_folder(checkpoint + "/weights", {name: value.shape for name, value in wanted.items()})
@@ -72,7 +72,7 @@ def compare(programs, model, stage, world):
     moments = {f"state.{name}.{slot}": value.shape for name, value in wanted.items() for slot in ("exp_avg", "exp_avg_sq")}
     same = same and all(torch.isfinite(value).all() for value in read_folder(checkpoint + "/optim", moments).values())
     subprocess.run(["rm", "-r", "out", "exported"], check=True)
-    print(f"{model}, stage {stage}, {world} ranks: {len(wanted)} tensors of {shards} files {'the same' if same else 'DIFFER'}", flush=True)
+    print(f"{model}, stage {stage}, {world} ranks, tp {tp}: {len(wanted)} tensors of {shards} files {'the same' if same else 'DIFFER'}", flush=True)
     return same
 
 
@@ -83,7 +83,8 @@ def main():
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)
         write_tokens("tokens.bin")
-        right = [compare(programs, model, stage, world) for model in MODELS for stage in (1, 3) for world in worlds]
+        right = [compare(programs, model, stage, world, tp) for model in MODELS for stage in (1, 3) for world in worlds
+                 for tp in (1, 2, 4) if world % tp == 0 and tp <= MODELS[model].get("n_head", 4)]
         os.chdir("/")
     sys.exit(not all(right))
 
