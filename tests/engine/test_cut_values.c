@@ -1,5 +1,5 @@
 /* test_cut_values.c - with tensor parallelism each rank's elements, copies too, have the values of the same elements of the
- * whole parameters: initial values, values of a Hugging Face folder, and what cs_param_local describes. */
+ * whole parameters: initial values, values of a Hugging Face folder and of a folder of adapters, and what cs_param_local describes. */
 #include "pieces.h"
 #include "runs.h"
 #include "shell.h"
@@ -19,6 +19,7 @@
     "cspeed.model={\"model_type\": \"gpt2\", \"vocab_size\": 61, \"n_embd\": 24, \"n_head\": 4, \"n_layer\": 2, "      \
     "\"n_positions\": 12}"
 #define LORA "cspeed.lora={\"r\": 2, \"targets\": \"all-linear\"}"
+#define DORA "cspeed.lora={\"r\": 2, \"targets\": \"all-linear\", \"dora\": true}"
 
 enum { VALUES = 1 << 16 };
 
@@ -149,13 +150,15 @@ static void every_layout_has(const char *model, const char *precision, const cha
     run_unshare(j.whole, sizeof(whole_values));
 }
 
-/* The first run exports the model after a step; the next ones read the folder. */
+/* The first run exports the model after a step, and a later run exports adapters; the runs after them read the folders. */
 static void folder_has(const char *model)
 {
     shell_enter();
     every_layout_has(model, "fp32", NULL, "folder");
     every_layout_has("cspeed.model=\"folder\"", "fp32", NULL, NULL);
     every_layout_has("cspeed.model=\"folder\"", "bf16", LORA, NULL);
+    every_layout_has("cspeed.model=\"folder\"", "fp32", DORA, "adapters");
+    every_layout_has("cspeed.model=\"folder\"", "fp32", "cspeed.lora={\"adapter\": \"adapters\"}", NULL);
     shell_leave();
 }
 
