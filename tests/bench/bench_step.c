@@ -2,7 +2,7 @@
  *
  *     bench_step [--model gpt2|llama-125m] [--rounds N] [--steps N] [--accumulation N] [--vocabulary N]
  *                [--precision fp32|bf16] [--seq 256|64] [--layout 1x2|2x1] [--stage 0,2,3]
- *                [--products auto|fixed|native|sgemm|packed] [--peer torch|compiled|deepspeed]
+ *                [--tp] [--products auto|fixed|native|sgemm|packed] [--peer torch|compiled|deepspeed]
  *     bench_step --device cuda [--model NAME] [--rounds N] [--steps N] [--vocabulary N] [--batch N]
  *                [--graphs on|off|both]
  *
@@ -10,7 +10,8 @@
  * 4 of keys, 2048 inside the feed-forward, vocabulary 32000, untied head). If no option selects workloads, these run:
  * bf16 and fp32, micro-batches of 4 x 256 and 4 x 64, 1 rank x 2 threads and 2 ranks x 1 thread, stages 0 and 3. The
  * stages of --stage run in turn in each round, and in opposite order in every second round. The speed of each stage is
- * divided by the speed of the first stage in the same round.
+ * divided by the speed of the first stage in the same round. With --tp, workloads of 2 ranks also run with tensor
+ * parallelism over the ranks, without and with sequence parallelism, as further stages.
  *
  * On a GPU the models of the table below run in bf16 on one rank. The times of the phases are measured in a second run,
  * in which each phase waits for the device. --batch replaces the micro-batch of the table. --graphs sets
@@ -24,7 +25,7 @@
  * If CSPEED_PEER_PYTHON names a Python that has torch, each round also runs a peer on the same work, and ratios are
  * printed with their spread. On a GPU the peer is tests/peers/step_cuda.py. On the CPU it is step_torch.py, at stage 0,
  * with the faster of two allocators (--peer compiled: also with torch.compile), or deepspeed_cpu.py, at any stage, with
- * the tuned allocator. */
+ * the tuned allocator. tests/peers/tp_same.py compares tensor parallelism. */
 #include "bench.h"
 #include "cspeed/cspeed.h"
 
@@ -37,7 +38,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_STEPS = 64, MAX_ROUNDS = 16, MAX_RANKS = 2, MAX_STAGES = 4 };
+enum { MAX_STEPS = 64, MAX_ROUNDS = 16, MAX_RANKS = 2, MAX_STAGES = 6 };
 
 /* The sizes are those of the models' config.json; dropout is off. */
 typedef struct {
@@ -74,9 +75,11 @@ typedef struct {
     const shape *model;
     const char *device, *precision;
     int batch, length, ranks, threads, stage, steps, accumulation;
-    bool pure;   /* true: bf16 moments and no fp32 masters */
-    bool phases; /* true: each phase waits for the device */
-    bool graphs; /* the value of cspeed.cuda_graphs */
+    int tp;        /* the value of cspeed.mesh.tp */
+    bool sequence; /* the value of cspeed.mesh.sequence */
+    bool pure;     /* true: bf16 moments and no fp32 masters */
+    bool phases;   /* true: each phase waits for the device */
+    bool graphs;   /* the value of cspeed.cuda_graphs */
 } workload;
 
 typedef struct {
@@ -108,7 +111,7 @@ static const char *const text =
     "  \"bf16\": { \"enabled\": %s, \"bf16_master_weights_and_grads\": %s, \"bf16_optimizer_states\": %s },\n"
     "  \"zero_optimization\": { \"stage\": %d }, \"wall_clock_breakdown\": %s, \"steps_per_print\": 1000000,\n"
     "  \"cspeed\": { \"steps\": %d, \"seed\": 1, \"threads\": %d, \"device\": \"%s\", \"cuda_graphs\": %s,\n"
-    "    \"products\": \"%s\",\n"
+    "    \"products\": \"%s\", \"mesh\": { \"tp\": %d, \"sequence\": %s },\n"
     "    \"data\": { \"seq_len\": %d },\n"
     "    \"model\": { \"vocab_size\": %d, %s } } }\n";
 
@@ -117,16 +120,22 @@ static const char *truth(bool value)
     return value ? "true" : "false";
 }
 
+/* Returns the number of samples of a micro-batch of one rank. The ranks of a tensor-parallel group have the same. */
+static int samples_of(const workload *work)
+{
+    return work->batch * work->tp / work->ranks;
+}
+
 static void write_config(const workload *work, char *path)
 {
     strcpy(path, "/tmp/cspeed-bench-XXXXXX");
     int handle = mkstemp(path);
     FILE *file = handle < 0 ? NULL : fdopen(handle, "w");
     if (!file ||
-        fprintf(file, text, work->batch / work->ranks, work->accumulation, truth(strcmp(work->precision, "bf16") == 0),
+        fprintf(file, text, samples_of(work), work->accumulation, truth(strcmp(work->precision, "bf16") == 0),
                 truth(work->pure), truth(work->pure), work->stage, truth(work->phases), work->steps, work->threads,
-                work->device, truth(work->graphs), products, work->length, work->model->vocabulary,
-                work->model->json) < 0 ||
+                work->device, truth(work->graphs), products, work->tp, truth(work->sequence), work->length,
+                work->model->vocabulary, work->model->json) < 0 ||
         fclose(file) != 0) {
         perror(path);
         exit(1);
@@ -171,9 +180,9 @@ static int run(void *argument)
     cs_engine *engine;
     CS_MUST(cs_config_open(&config, given->config));
     CS_MUST(cs_initialize(&engine, config, NULL));
-    int64_t rows = work->batch / work->ranks, count = rows * work->length;
+    int64_t rows = samples_of(work), count = rows * work->length;
     int32_t *tokens = malloc((size_t)count * 2 * sizeof *tokens);
-    unsigned short state[3] = { 1, 2, (unsigned short)cs_rank(engine) };
+    unsigned short state[3] = { 1, 2, (unsigned short)(cs_rank(engine) / work->tp) };
     cs_batch batch = { .inputs = cs_matrix(tokens, CS_I32, rows, work->length),
                        .targets = cs_matrix(tokens + count, CS_I32, rows, work->length) };
     double began = 0;
@@ -268,6 +277,8 @@ static figures better(figures a, figures b)
 static figures train_peer(const workload *work)
 {
     char tuned[64];
+    if (work->tp > 1)
+        return (figures){ 0 };
     if (strcmp(work->device, "cuda") == 0)
         return train_peer_with(work, "step_cuda.py", work->pure ? "--pure" : "");
     snprintf(tuned, sizeof tuned, "--allocator tuned --stage %d", work->stage);
@@ -327,24 +338,29 @@ static void print_peer(const series *s, int rounds)
     }
 }
 
+static const char *kind_of(const workload *work)
+{
+    static const char *const stages[] = { "stage 0", "stage 1", "stage 2", "stage 3" };
+    return work->sequence ? "tp with sequence" : work->tp > 1 ? "tp" : stages[work->stage];
+}
+
 static void report(const series *s, const series *first, int rounds)
 {
     const workload *work = &s->work;
     const cs_phase_seconds *p = &s->outcome.phases[work->steps - 1];
     const cs_memory *m = &s->outcome.memory;
     figures ours = middle_of(s->ours, rounds);
-    printf(
-        "%-10s %-5s %d x %d x %-4d %d x %d  stage %d  %7.1f tok/s  %6.3f ms CPU/token  peak %5.0f MB  %3.0f%% of roof  "
-        "fwd %6.0f  bwd %6.0f (reduce %4.0f)  step %5.0f ms  %5.0f + %4.0f MB",
-        work->model->name, work->precision, work->accumulation, work->batch, work->length, work->ranks, work->threads,
-        work->stage, ours.rate, ours.cpu, ours.peak_mb, 100 * s->outcome.peak_share, 1e3 * p->forward,
-        1e3 * p->backward, 1e3 * p->reduce, 1e3 * p->step,
-        1e-6 * (double)(m->values + m->gradients + m->masters + m->slots - m->offloaded),
-        1e-6 * (double)(m->value_rows + m->gradient_rows + m->activations + m->workspace));
+    printf("%-10s %-5s %d x %d x %-4d %d x %d  %s  %7.1f tok/s  %6.3f ms CPU/token  peak %5.0f MB  %3.0f%% of roof  "
+           "fwd %6.0f  bwd %6.0f (reduce %4.0f)  step %5.0f ms  %5.0f + %4.0f MB",
+           work->model->name, work->precision, work->accumulation, work->batch, work->length, work->ranks,
+           work->threads, kind_of(work), ours.rate, ours.cpu, ours.peak_mb, 100 * s->outcome.peak_share,
+           1e3 * p->forward, 1e3 * p->backward, 1e3 * p->reduce, 1e3 * p->step,
+           1e-6 * (double)(m->values + m->gradients + m->masters + m->slots - m->offloaded),
+           1e-6 * (double)(m->value_rows + m->gradient_rows + m->activations + m->workspace));
     if (work->graphs)
         printf("  graphs");
     if (s != first) {
-        printf("  of stage %d ", first->work.stage);
+        printf("  of %s ", kind_of(&first->work));
         print_ratio(s->ours, first->ours, false, rounds);
     }
     print_peer(s, rounds);
@@ -355,6 +371,7 @@ static void report(const series *s, const series *first, int rounds)
 typedef struct {
     const char *device, *model, *precision, *layout, *graphs, *stages;
     int length, rounds, steps, batch, accumulation; /* `batch` 0: the micro-batch of the table of models */
+    bool tp;
 } selection;
 
 static bool chosen(const selection *choice, const workload *work)
@@ -416,6 +433,7 @@ static selection read_choice(int argc, char **argv)
                         { "--peer", .word = &peer_program, .choices = "torch|compiled|deepspeed" },
                         { "--graphs", .word = &choice.graphs, .choices = "on|off|both" },
                         { "--stage", .word = &choice.stages, .choices = "0|1|2|3|0,1|0,2|0,3|2,3|0,2,3|0,1,2,3" },
+                        { "--tp", .given = &choice.tp },
                         { "--vocabulary", .number = &vocabulary, .min = 2, .max = 1 << 24 },
                         { "--seq", .number = &choice.length, .min = 1, .max = 1 << 20 },
                         { "--batch", .number = &choice.batch, .min = 1, .max = 1 << 16 },
@@ -437,6 +455,12 @@ static void bench_stages(const selection *choice, workload work, measurement *sh
             work.stage = *at - '0';
             all[stages++] = (series){ .work = work };
         }
+    work.stage = 0;
+    work.tp = work.ranks;
+    for (int sequence = 0; sequence < 2 && choice->tp && work.ranks > 1; sequence++) {
+        work.sequence = sequence;
+        all[stages++] = (series){ .work = work };
+    }
     bench(choice, all, stages, shared);
 }
 
@@ -457,7 +481,8 @@ static void bench_cpu(const selection *choice, measurement *shared)
                                              .ranks = ranks,
                                              .threads = 3 - ranks,
                                              .steps = choice->steps,
-                                             .accumulation = choice->accumulation },
+                                             .accumulation = choice->accumulation,
+                                             .tp = 1 },
                                  shared);
 }
 
@@ -472,6 +497,7 @@ static void bench_gpu(const selection *choice, measurement *shared)
                           .length = models[i].length,
                           .ranks = 1,
                           .threads = 1,
+                          .tp = 1,
                           .steps = choice->steps,
                           .accumulation = choice->accumulation,
                           .pure = strcmp(models[i].name, "llama-8b") == 0,
