@@ -146,7 +146,6 @@ void ce_beat_offer_saves(void)
 void ce_beat_phase(int phase, int64_t micro)
 {
     ce_beat *beat = ce_beat_own();
-    ce_beat_no_unit();
     atomic_store_explicit(&beat->micro, (int32_t)micro, memory_order_relaxed);
     atomic_store_explicit(&beat->phase, phase, memory_order_relaxed);
     touch(beat);

@@ -79,7 +79,7 @@ void ce_beat_offer_saves(void); /* sets `saves` to 1 */
  * stack it can report an overflow of its own stack. Every handler needs it for another reason too: code that oneDNN
  * generates may let the stack pointer point into the heap, where the frame of a signal would overwrite other data. */
 void ce_beat_use_signal_stack(void);
-/* A phase begins, with no unit; `micro` is as in ce_beat. CE_BEAT_NO_PHASE: a phase ends. */
+/* A phase begins; `micro` is as in ce_beat. CE_BEAT_NO_PHASE: a phase ends. */
 void ce_beat_phase(int phase, int64_t micro);
 void ce_beat_unit(int unit, const char *name); /* the phase reaches the unit of this number and name */
 void ce_beat_no_unit(void);                    /* the phase has left its last unit */

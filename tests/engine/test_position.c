@@ -93,6 +93,20 @@ START_TEST(long_names_are_cut)
 }
 END_TEST
 
+/* Two threads communicate at a time: the end of one call leaves the other. */
+START_TEST(each_axis_has_its_call)
+{
+    const ce_beat *beat = ce_beat_own();
+    ce_beat_enter(CE_BEAT_TP, CE_BEAT_ALL_REDUCE);
+    ce_beat_enter(CE_BEAT_DP_SHARD, CE_BEAT_ALL_GATHER);
+    ck_assert_int_eq(beat->collectives[CE_BEAT_DP_SHARD], CE_BEAT_ALL_GATHER);
+    ce_beat_leave(CE_BEAT_DP_SHARD);
+    ck_assert_int_eq(beat->collectives[CE_BEAT_DP_SHARD], CE_BEAT_NONE);
+    ck_assert_int_eq(beat->collectives[CE_BEAT_TP], CE_BEAT_ALL_REDUCE);
+    ce_beat_leave(CE_BEAT_TP);
+}
+END_TEST
+
 /* ---- the groups ---- */
 
 enum { RANKS = 8 };
@@ -127,4 +141,5 @@ START_TEST(each_group_has_its_axis)
 }
 END_TEST
 
-SUITE_MAIN("position", each_unit_of_each_phase, micro_batches_are_numbered, long_names_are_cut, each_group_has_its_axis)
+SUITE_MAIN("position", each_unit_of_each_phase, micro_batches_are_numbered, long_names_are_cut, each_axis_has_its_call,
+           each_group_has_its_axis)
