@@ -50,8 +50,12 @@ static void run(cs_device *device, const head_case *on, ce_pass_mode mode, size_
     CS_MUST(cs_model_new(&model, WIDTH));
     cs_unit *unit = cs_model_add(model, &kind, "", NULL);
     cs_linear *head = attach(unit, on);
-    CS_MUST(ce_pass_open(&pass, &(ce_pass_shape){ device, dtype, dtype, near_at(on->block).data,
-                                                  (size_t)cs_count(on->block) * sizeof(float), chunk_bytes }));
+    CS_MUST(ce_pass_open(&pass, &(ce_pass_shape){ .device = device,
+                                                  .dtype = dtype,
+                                                  .products = dtype,
+                                                  .block = near_at(on->block).data,
+                                                  .block_bytes = (size_t)cs_count(on->block) * sizeof(float),
+                                                  .chunk_bytes = chunk_bytes }));
     ce_pass_begin(pass, &(ce_pass_batch_info){ .mode = mode,
                                                .batch = 1,
                                                .length = ROWS,

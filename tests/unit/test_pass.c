@@ -11,7 +11,11 @@ static cs_device *device;
 static cs_pass *open_pass(void *block, size_t bytes)
 {
     cs_pass *pass;
-    CS_MUST(ce_pass_open(&pass, &(ce_pass_shape){ device, CS_F32, CS_F32, block, bytes, 0 }));
+    CS_MUST(ce_pass_open(&pass, &(ce_pass_shape){ .device = device,
+                                                  .dtype = CS_F32,
+                                                  .products = CS_F32,
+                                                  .block = block,
+                                                  .block_bytes = bytes }));
     return pass;
 }
 
@@ -153,7 +157,8 @@ START_TEST(chunks_are_even_and_bounded)
         { 1000, 10, 192 }, { 1025, 10, 192 }, { 100, 1000, 64 }, { 65, 10, 65 },
     };
     cs_pass *pass;
-    CS_MUST(ce_pass_open(&pass, &(ce_pass_shape){ device, CS_F32, CS_F32, NULL, 0, 8000 }));
+    CS_MUST(ce_pass_open(&pass, &(ce_pass_shape){
+                                    .device = device, .dtype = CS_F32, .products = CS_F32, .chunk_bytes = 8000 }));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         ck_assert_int_eq(cs_pass_chunk(pass, CS_F32, cases[i].rows, cases[i].columns), cases[i].chunk);
     ck_assert_int_eq(cs_pass_chunk(pass, CS_BF16, 384, 10), 384);
