@@ -176,10 +176,10 @@ static void take_tp(cs_config *config, ce_elasticity *elastic)
     elastic->model_parallel_size = tp;
 }
 
-cs_status ce_batches_read_elasticity(cs_config *config)
+cs_status ce_batches_read_elasticity(cs_config *config, int tp)
 {
     ce_settings *s = &config->settings;
-    s->tp = ce_mesh_read_tp(config);
+    s->tp = tp;
     ce_keys_fill(config->doc, ce_json_find(config->doc, "elasticity"), "elasticity", s, CE_KEYS(keys));
     if (s->elasticity.enabled && s->tp > 1)
         take_tp(config, &s->elasticity);

@@ -254,22 +254,10 @@ void ce_mesh_resolve(cs_config *config)
     check_partition(config);
 }
 
-static void read_sections(cs_config *config, const ce_section *sections, int count)
-{
-    for (int i = 0; i < count; i++)
-        ce_keys_fill(config->doc, ce_json_find(config->doc, sections[i].path), sections[i].path, &config->settings,
-                     sections[i].keys, sections[i].count);
-}
-
-int ce_mesh_read_tp(cs_config *config)
+int64_t ce_mesh_find_tp(cs_config *config)
 {
     const char *path;
-    ce_strings_resolve(config);
-    ce_legacy_resolve(config);
-    read_sections(config, CE_KEYS(ce_mesh_sections));
-    read_sections(config, CE_KEYS(ce_mesh_own_sections));
-    int64_t tp = find_size(config, CE_AXIS_TP, &path);
-    return ce_json_verdict(config->doc) == CS_OK && tp > 0 ? (int)tp : 1;
+    return find_size(config, CE_AXIS_TP, &path);
 }
 
 int64_t ce_mesh_find_shard(cs_config *config, const char **path)

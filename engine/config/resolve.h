@@ -46,12 +46,13 @@ ce_lanes_name ce_mesh_name_lanes(const cs_config *config);
 int64_t ce_mesh_find_shard(cs_config *config, const char **path);
 
 void ce_mesh_resolve(cs_config *config); /* sets tp and lanes */
-/* Not a step: reads the keys that give tp, and no others, and returns tp; 1 if their values are wrong. */
-int ce_mesh_read_tp(cs_config *config);
+int64_t ce_mesh_find_tp(cs_config *config); /* Returns the value of the keys that give tp; 0 if no key does. */
+/* tp.c, not a step: reads the keys that give tp, and no others, and returns tp; 1 if their values are wrong. */
+int ce_tp_read(cs_config *config);
 void ce_mesh_check(cs_config *config); /* refuses what does not work with tensor parallelism */
 void ce_batches_resolve(cs_config *config);
-/* Not a step: reads the section "elasticity", and the keys that give tp, into config->settings. */
-cs_status ce_batches_read_elasticity(cs_config *config);
+/* Not a step: reads the section "elasticity" into config->settings. `tp` is what ce_tp_read returns. */
+cs_status ce_batches_read_elasticity(cs_config *config, int tp);
 void ce_sharding_resolve(cs_config *config); /* stage, offload, groups */
 void ce_formats_resolve(cs_config *config);  /* checks fp16, bf16 and the loss scale */
 void ce_ours_resolve(cs_config *config);     /* model, output, transport, and the length of the training */

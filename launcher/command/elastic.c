@@ -46,7 +46,7 @@ static cs_status solve(cs_config *config, int64_t world)
 {
     const ce_elasticity *settings = &config->settings.elasticity;
     ce_elasticity_plan plan = { 0 };
-    CE_TRY(ce_batches_read_elasticity(config));
+    CE_TRY(ce_batches_read_elasticity(config, ce_tp_read(config)));
     if (!settings->enabled)
         return ce_fail(CS_BAD_CONFIG, "%s: elasticity is not enabled", ce_json_name(config->doc));
     cs_status status = ce_elasticity_solve(&plan, settings, world);

@@ -39,7 +39,7 @@ bool cl_import_state_is(const cl_weights_request *request)
 static cs_status open_config(import *all)
 {
     CE_TRY(cs_config_open(&all->config, all->request->config));
-    int world = all->state.world_size / all->state.tp * ce_mesh_read_tp(all->config);
+    int world = all->state.world_size / all->state.tp * ce_tp_read(all->config);
     cs_config_for_world(all->config, world, world);
     CE_TRY(cs_config_finish(all->config));
     all->settings = &all->config->settings;

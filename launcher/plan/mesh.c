@@ -46,7 +46,7 @@ static cs_config *open_config(char **arguments)
 int cl_mesh_tp(char **arguments)
 {
     cs_config *config = open_config(arguments);
-    int tp = config ? ce_mesh_read_tp(config) : 1;
+    int tp = config ? ce_tp_read(config) : 1;
     cs_config_close(config);
     ce_clear_error();
     return tp;

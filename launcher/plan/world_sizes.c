@@ -19,7 +19,7 @@ const char *cl_world_sizes_config(char **arguments)
 static cs_status read_sizes(cl_world_sizes *sizes, cs_config *config)
 {
     ce_elasticity_plan plan = { 0 };
-    CE_TRY(ce_batches_read_elasticity(config));
+    CE_TRY(ce_batches_read_elasticity(config, ce_tp_read(config)));
     if (!config->settings.elasticity.enabled)
         return CS_OK;
     CE_TRY(ce_elasticity_solve(&plan, &config->settings.elasticity, 0));

@@ -58,7 +58,7 @@ static void check_row(const row *r)
     char text[512] = "";
     ce_elasticity_plan plan;
     cs_config *config = open_section(r->section, "");
-    ck_assert_msg(ce_batches_read_elasticity(config) == CS_OK, "%s", cs_error());
+    ck_assert_msg(ce_batches_read_elasticity(config, ce_tp_read(config)) == CS_OK, "%s", cs_error());
     const ce_elasticity *settings = &config->settings.elasticity;
     ck_assert_msg(ce_elasticity_solve(&plan, settings, r->world) == CS_OK, "%s: %s", r->section, cs_error());
     for (int i = 0; i < plan.count; i++)
@@ -103,7 +103,7 @@ START_TEST(test_refused)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         cs_config *config = open_section(bad[i][0], "");
-        ck_assert_msg(ce_batches_read_elasticity(config) == CS_BAD_CONFIG, "%s was accepted", bad[i][0]);
+        ck_assert_msg(ce_batches_read_elasticity(config, ce_tp_read(config)) == CS_BAD_CONFIG, "%s was accepted", bad[i][0]);
         ck_assert_msg(strstr(cs_error(), bad[i][1]) != NULL, "%s: %s", bad[i][0], cs_error());
         cs_config_close(config);
     }
