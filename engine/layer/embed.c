@@ -17,7 +17,7 @@ void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const 
     cs_param_overwrites(embed->tokens, embed->tokens);
     ce_cut_part rows = ce_cut_share(sizes->vocabulary, ce_cut_group_of(unit));
     ce_cut_param(embed->tokens, 0, &rows, 1);
-    embed->first = rows.from;
+    embed->first = ce_cut_group_of(unit).size > 1 ? rows.from : CS_WHOLE_TABLE;
     if (positions) {
         snprintf(full, sizeof full, "%s.weight", positions);
         embed->positions = cs_unit_param(unit, full, sizes->positions, sizes->width, sizes->init);
