@@ -129,6 +129,16 @@ static json_t *engine_state(const cs_engine *engine)
     return state;
 }
 
+/* Returns the sizes of the mesh; NULL without tensor parallelism. They are for the reader of a manifest: a load does not
+ * use them. */
+static json_t *describe_mesh(const ce_mesh *mesh)
+{
+    if (mesh->size[CE_AXIS_TP] == 1)
+        return NULL;
+    return json_pack("{s:i, s:i, s:i}", "dp_replicate", mesh->size[CE_AXIS_REPLICATE], "dp_shard",
+                     mesh->size[CE_AXIS_SHARD], "tp", mesh->size[CE_AXIS_TP]);
+}
+
 static json_t *provenance(const cs_engine *engine)
 {
     static const char *const dtypes[] = { [CS_F32] = "F32", [CS_BF16] = "BF16", [CS_F16] = "F16" };
@@ -147,11 +157,12 @@ static json_t *provenance(const cs_engine *engine)
     if (!tokenizer && model && ce_files_holds_tokenizer(model))
         tokenizer = model; /* otherwise the tokens are bytes */
     json_t *chat = ce_chat_record(engine->settings->template, tokenizer);
-    json_t *all = json_pack("{s:i, s:i, s:s, s:s, s:s, s:o*, s:O*, s:s*, s:s*, s:o*, s:o*}", "world_size",
-                            engine->world.size, "zero_stage", (int)engine->settings->stage, "train_dtype",
-                            dtypes[engine->zero.precision.products], "host", host, "cspeed", CS_VERSION, "products",
-                            ce_products_record(engine), "model", engine->model_json, "model_folder", folder,
-                            "tokenizer", texts, "chat", chat, "lora", ce_lora_record(engine));
+    json_t *all =
+        json_pack("{s:i, s:o*, s:i, s:s, s:s, s:s, s:o*, s:O*, s:s*, s:s*, s:o*, s:o*}", "world_size",
+                  engine->world.size, "mesh", describe_mesh(&engine->mesh), "zero_stage", (int)engine->settings->stage,
+                  "train_dtype", dtypes[engine->zero.precision.products], "host", host, "cspeed", CS_VERSION,
+                  "products", ce_products_record(engine), "model", engine->model_json, "model_folder", folder,
+                  "tokenizer", texts, "chat", chat, "lora", ce_lora_record(engine));
     return all;
 }
 

@@ -53,6 +53,7 @@ static void describe_manifest(json_t *row, const ce_manifest *manifest)
     json_object_set_new(row, "tensors", json_integer(manifest->tensor_count));
     add_text(row, "created", json_string_value(json_object_get(manifest->root, "created")));
     json_object_set(row, "world_size", json_object_get(saver, "world_size"));
+    json_object_set(row, "mesh", json_object_get(saver, "mesh"));
     json_object_set(row, "zero_stage", json_object_get(saver, "zero_stage"));
     json_object_set(row, "train_dtype", json_object_get(saver, "train_dtype"));
 }
@@ -135,8 +136,21 @@ static cs_status list(json_t **rows, const char *dir)
     return CS_OK;
 }
 
-/* Prints the table. With tags of 13 characters (global_step40), the row of a whole checkpoint has at most 80 columns.
- */
+/* Writes with how many ranks the checkpoint was saved, and their stage, for example "4 ranks, tp 2, ZeRO-1". */
+static void describe_saver(char *text, size_t bytes, const json_t *row)
+{
+    json_int_t ranks = json_integer_value(json_object_get(row, "world_size"));
+    json_int_t stage = json_integer_value(json_object_get(row, "zero_stage"));
+    json_int_t tp = json_integer_value(json_object_get(json_object_get(row, "mesh"), "tp"));
+    char mesh[32] = "";
+    if (tp > 0)
+        snprintf(mesh, sizeof mesh, " tp %lld,", (long long)tp);
+    if (ranks > 0)
+        snprintf(text, bytes, "%lld rank%s,%s ZeRO-%lld", (long long)ranks, ce_plural(ranks), mesh, (long long)stage);
+}
+
+/* Prints the table. With tags of 13 characters (global_step40) and without tensor parallelism, the row of a whole
+ * checkpoint has at most 80 columns. */
 static void print_rows(const json_t *rows)
 {
     size_t i;
@@ -156,11 +170,7 @@ static void print_rows(const json_t *rows)
             snprintf(minute, sizeof minute, "%.10s %.5sZ", date, date + 11);
         if (step_of(row) >= 0)
             snprintf(step, sizeof step, "%lld", (long long)step_of(row));
-        if (json_object_get(row, "world_size"))
-            snprintf(saver, sizeof saver, "%lld rank%s, ZeRO-%lld",
-                     (long long)json_integer_value(json_object_get(row, "world_size")),
-                     ce_plural(json_integer_value(json_object_get(row, "world_size"))),
-                     (long long)json_integer_value(json_object_get(row, "zero_stage")));
+        describe_saver(saver, sizeof saver, row);
         snprintf(name, sizeof name, "%s", json_string_value(json_object_get(row, "name")));
         ce_faults_make_printable(name, "");
         printf("%-*s %c%7s  %-17s %7.1f %5lld  %-15s  %s\n", width, name,

@@ -8,6 +8,7 @@
 #include "shell.h"
 #include "suite.h"
 
+#include "base/crc.h"
 #include "core/engine.h"
 #include "json/json.h"
 
@@ -279,4 +280,48 @@ START_TEST(every_layout_continues_what_every_layout_saved)
 }
 END_TEST
 
-SUITE_MAIN("layouts", every_layout_continues_what_every_layout_saved)
+/* Replaces the facts about the layout in the manifest of the checkpoint `dir`, and the manifest's checksum. */
+static void change_layout(const char *dir, json_t *facts)
+{
+    static const char mark[] = "\"crc32c\": \"", zeros[] = "00000000";
+    char path[64], digits[sizeof zeros];
+    snprintf(path, sizeof path, "%s/t/manifest.json", dir);
+    json_t *manifest = json_load_file(path, 0, NULL), *saver = json_object_get(manifest, "provenance");
+    for (size_t i = 0; i < 3; i++)
+        json_object_del(saver, (const char *const[]){ "mesh", "world_size", "zero_stage" }[i]);
+    json_object_update(saver, facts);
+    json_object_set_new(manifest, "crc32c", json_string(zeros));
+    char *text = json_dumps(manifest, JSON_INDENT(1));
+    snprintf(digits, sizeof digits, "%08x", (unsigned)ce_crc32c(0, text, strlen(text)));
+    memcpy(strstr(text, mark) + sizeof mark - 1, digits, sizeof zeros - 1);
+    shell_write(path, text);
+    free(text);
+    json_decref(manifest);
+}
+
+/* The manifest says in which layout the checkpoint was saved, for people. A load does not use it. */
+START_TEST(the_saved_layout_is_for_people_only)
+{
+    enum { SAVER = 4, LOADER = 5 };
+    const unsigned from = 1u << SAVER;
+    shell_enter();
+    run(&models[0], &layouts[SAVER], false, from);
+    shell_expect(0, "4 ranks, tp 2, ZeRO-3", "inspect from-4");
+    outcome told = run(&models[0], &layouts[LOADER], true, from);
+    json_t *none = json_object(), *wrong = json_pack("{s:i, s:{s:i, s:i}, s:i}", "world_size", 5, "mesh", "dp_shard", 7,
+                                                     "tp", 9, "zero_stage", 1);
+    json_t *facts[] = { none, wrong };
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(shell_run("rm -r again-4"), 0);
+        change_layout("from-4", facts[i]);
+        outcome loaded = run(&models[0], &layouts[LOADER], true, from);
+        ck_assert_mem_eq(loaded.loss, told.loss, sizeof told.loss);
+        check_again(SAVER, &layouts[LOADER], "a manifest with other facts");
+    }
+    json_decref(none);
+    json_decref(wrong);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("layouts", every_layout_continues_what_every_layout_saved, the_saved_layout_is_for_people_only)
