@@ -2,6 +2,7 @@
  *
  * No process remains, a complete checkpoint always exists, and a run that resumes from this checkpoint has the same
  * losses as a run without interruption. CSPEED_KILLS is the number of kills; the default is 8. */
+#include "resumed.h"
 #include "suite.h"
 #include "training.h"
 #include "shell.h"
@@ -55,74 +56,20 @@ static void losses_of(const char *path, char *into, size_t capacity)
     free(text);
 }
 
-static void wait_a_moment(unsigned short state[3])
-{
-    long nanoseconds = (long)(erand48(state) * 0.7e9);
-    nanosleep(&(struct timespec){ 0, nanoseconds }, NULL);
-}
-
-/* Returns the step that a folder's `latest` names, for example 17 for global_step17; 0: there is no checkpoint yet. */
-static long latest_step(const char *path)
-{
-    if (access(path, F_OK) != 0)
-        return 0;
-    char *tag = shell_read(path, NULL), *end;
-    long step = strncmp(tag, "global_step", 11) == 0 ? strtol(tag + 11, &end, 10) : 0;
-    ck_assert_msg(step > 0, "%s names \"%s\"", path, tag);
-    free(tag);
-    return step;
-}
-
-/* Returns the step from which the run says that it resumes. If the run says that it is past its --steps already,
- * returns the number of steps that are done. Returns -1 if the run has said neither yet. */
-static long said_step(void)
-{
-    char *out = shell_read("out.txt", NULL);
-    char *line = strstr(out, "continuing at step "), *past = strstr(out, " is past step ");
-    long step = -1;
-    if (line && strchr(line, '\n'))
-        step = strtol(line + strlen("continuing at step "), NULL, 10);
-    else if (past && strchr(past, '\n')) /* the text is " is past step 1: 3 steps are done" */
-        sscanf(past, " is past step %*d: %ld", &step);
-    free(out);
-    return step;
-}
-
-static bool has_ended(pid_t child)
-{
-    siginfo_t info = { 0 };
-    ck_assert_int_eq(waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT), 0);
-    return info.si_pid == child;
-}
-
-/* Checks that saved work is not lost: a run that starts while `latest` names step `saved` resumes from that step or a
- * later one. No other check would detect a restart from the beginning, which reaches the same losses. */
-static void await_continuation(pid_t run, long saved)
-{
-    long said = saved ? said_step() : saved;
-    for (int waited = 0; said < 0 && !has_ended(run); waited++) {
-        ck_assert_msg(waited < WAIT_TURNS, "the run does not say where it goes on");
-        nanosleep(&(struct timespec){ 0, 20000000 }, NULL);
-        said = said_step();
-    }
-    said = saved ? said_step() : saved;
-    ck_assert_msg(said >= saved, "step %ld was saved, the next run goes on at %ld", saved, said);
-}
-
 static void one_kill(unsigned short state[3])
 {
     char mark[64];
     snprintf(mark, sizeof mark, "CSPEED_TEST_MARK=kill%d", (int)getpid());
-    long saved = latest_step("parts/latest");
+    long saved = resumed_latest("parts/latest");
     shell_write("out.txt", "");
     pid_t run = shell_start("env %s %s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts",
                             mark, CS_BIN);
-    await_continuation(run, saved);
-    wait_a_moment(state);
+    resumed_await(run, saved);
+    resumed_sleep(state, 0.7);
     kill(run, SIGKILL);
     shell_wait(run);
     shell_await_left(mark, 0);
-    ck_assert_int_ge(latest_step("parts/latest"), saved);
+    ck_assert_int_ge(resumed_latest("parts/latest"), saved);
 }
 
 START_TEST(every_resume_finds_a_whole_checkpoint)
@@ -135,11 +82,11 @@ START_TEST(every_resume_finds_a_whole_checkpoint)
     ck_assert_int_eq(training_try(2, "config.json --output whole"), 0);
     for (int round = 0; round < kills; round++)
         one_kill(state);
-    long saved = latest_step("parts/latest");
+    long saved = resumed_latest("parts/latest");
     int code = training_try(2, "config.json --output parts");
     if (code != 0)
         ck_abort_msg("the last run ended with %d:\n%s", code, shell_read("out.txt", NULL));
-    ck_assert_int_ge(saved ? said_step() : saved, saved);
+    ck_assert_int_ge(saved ? resumed_said() : saved, saved);
     losses_of("whole/metrics.jsonl", whole, sizeof whole);
     losses_of("parts/metrics.jsonl", parts, sizeof parts);
     ck_assert_str_eq(whole, parts);
@@ -164,12 +111,12 @@ static void kill_in_a_save(int round)
 {
     char mark[64];
     snprintf(mark, sizeof mark, "CSPEED_TEST_MARK=save%d-%d", (int)getpid(), round);
-    long saved = latest_step("parts/latest");
+    long saved = resumed_latest("parts/latest");
     pid_t run = shell_start("env %s %s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts"
                             " --set cspeed.async_save=true",
                             mark, CS_BIN);
-    for (int waited = 0; latest_step("parts/latest") <= saved || !is_staging("parts"); waited++) {
-        ck_assert_msg(waited < 100 * WAIT_TURNS && !has_ended(run), "no save was seen:\n%s",
+    for (int waited = 0; resumed_latest("parts/latest") <= saved || !is_staging("parts"); waited++) {
+        ck_assert_msg(waited < 100 * WAIT_TURNS && !resumed_has_ended(run), "no save was seen:\n%s",
                       shell_read("out.txt", NULL));
         nanosleep(&(struct timespec){ 0, 200000 }, NULL);
     }
@@ -178,7 +125,7 @@ static void kill_in_a_save(int round)
     kill(victim, SIGKILL);
     ck_assert_int_eq(shell_wait(run), 128 + SIGKILL);
     shell_await_left(mark, 0);
-    ck_assert_int_gt(latest_step("parts/latest"), saved);
+    ck_assert_int_gt(resumed_latest("parts/latest"), saved);
 }
 
 START_TEST(a_save_in_flight_is_lost_alone)
@@ -193,9 +140,9 @@ START_TEST(a_save_in_flight_is_lost_alone)
         cut += is_staging("parts");
         ck_assert_int_eq(shell_run("%s/cspeed verify parts", CS_BIN), 0);
     }
-    long saved = latest_step("parts/latest");
+    long saved = resumed_latest("parts/latest");
     ck_assert_int_eq(training_try(2, "config.json --output parts --set cspeed.async_save=true"), 0);
-    ck_assert_int_ge(said_step(), saved);
+    ck_assert_int_ge(resumed_said(), saved);
     losses_of("whole/metrics.jsonl", whole, sizeof whole);
     losses_of("parts/metrics.jsonl", parts, sizeof parts);
     ck_assert_str_eq(whole, parts);
@@ -215,10 +162,11 @@ static void ends_cleanly(const char *what, int signal, int wanted)
         shell_start("env %s %s/cspeed --num_gpus 2 --oversubscribe train --config config.json --steps 100000 --fresh",
                     mark, CS_BIN);
     for (int waited = 0; access("out/latest", F_OK) != 0; waited++) {
-        ck_assert_msg(waited < WAIT_TURNS && !has_ended(run), "no checkpoint came:\n%s", shell_read("out.txt", NULL));
+        ck_assert_msg(waited < WAIT_TURNS && !resumed_has_ended(run), "no checkpoint came:\n%s",
+                      shell_read("out.txt", NULL));
         nanosleep(&(struct timespec){ 0, 20000000 }, NULL);
     }
-    long saved = latest_step("out/latest");
+    long saved = resumed_latest("out/latest");
     pid_t victim = strcmp(what, "rank") == 0 ? shell_find(mark, "train") : run;
     ck_assert_int_gt(victim, 0);
     ck_assert_int_eq(kill(victim, signal), 0);
@@ -226,7 +174,7 @@ static void ends_cleanly(const char *what, int signal, int wanted)
     ck_assert_msg(code == wanted, "%s, signal %d: exit code %d, not %d", what, signal, code, wanted);
     shell_await_left(mark, 0);
     ck_assert_int_eq(training_try(2, "config.json --load out --output next --steps 1"), 0);
-    ck_assert_int_ge(said_step(), saved);
+    ck_assert_int_ge(resumed_said(), saved);
     ck_assert_int_eq(shell_run("rm -rf out out.* next"), 0);
 }
 
