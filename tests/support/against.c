@@ -54,9 +54,10 @@ static char *config_of(const char *model)
     return text;
 }
 
-static cs_engine *open_engine(const char *model, const char *precision, const char *recompute)
+/* `text`: the value of cspeed.model. */
+static cs_engine *open_model(const char *text, const char *precision, const char *recompute)
 {
-    char path[] = "/tmp/cspeed-against-XXXXXX", *text = config_of(model);
+    char path[] = "/tmp/cspeed-against-XXXXXX";
     int handle = mkstemp(path);
     FILE *out = fdopen(handle, "w");
     bool half = strcmp(precision, "fp32") != 0;
@@ -64,11 +65,18 @@ static cs_engine *open_engine(const char *model, const char *precision, const ch
     cs_engine *engine;
     fprintf(out, config_text, half ? precision : "bf16", half ? "true" : "false", near_device(), recompute, text);
     fclose(out);
-    free(text);
     cs_status status = cs_config_open(&config, path);
     unlink(path);
     CS_MUST(status);
     CS_MUST(cs_initialize(&engine, config, NULL));
+    return engine;
+}
+
+static cs_engine *open_engine(const char *model, const char *precision, const char *recompute)
+{
+    char *text = config_of(model);
+    cs_engine *engine = open_model(text, precision, recompute);
+    free(text);
     pieces_set_all(engine, value_of, model);
     return engine;
 }
@@ -128,6 +136,26 @@ void against_transformers(const against_case *given)
         ck_assert_msg(fabs(m.grad_norm - (double)norms[step]) <= of_norms * (double)norms[step],
                       "%s: norm of step %d: %.9g, transformers %.9g", model, step, m.grad_norm, (double)norms[step]);
     }
+    cs_destroy(engine);
+    golden_close(file);
+}
+
+void against_save(const char *name, const char *model, const char *dir)
+{
+    open_golden(name);
+    cs_engine *engine = open_engine(model, "fp32", "none");
+    CS_MUST(cs_save_checkpoint(engine, dir, "t", NULL));
+    cs_destroy(engine);
+    golden_close(file);
+}
+
+void against_folder(const char *name, const char *model, const char *folder, double bound)
+{
+    char text[256];
+    snprintf(text, sizeof text, "\"%s\"", folder);
+    open_golden(name);
+    cs_engine *engine = open_model(text, "fp32", "none");
+    check_logits(engine, model, bound);
     cs_destroy(engine);
     golden_close(file);
 }

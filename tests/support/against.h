@@ -18,6 +18,11 @@ void against_transformers(const against_case *given);
  * Gradients are compared only in fp32. */
 void against_each(const against_case *given, const char *const *models, int count);
 
+/* Saves the values of a model of the golden file `name` as the checkpoint "t" of the folder `dir`. */
+void against_save(const char *name, const char *model, const char *dir);
+/* Compares the logits of the model in a Hugging Face folder with those of transformers, in fp32. */
+void against_folder(const char *name, const char *model, const char *folder, double bound);
+
 /* Returns the config.json of a case; the caller frees it. */
 char *against_config(const char *name, const char *model);
 
