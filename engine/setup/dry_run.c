@@ -156,10 +156,9 @@ static void list_products(cs_engine *engine)
 
 static cs_status measure(cs_engine *engine)
 {
-    exchange_count counted = { .ranks = (size_t)engine->mesh.size[CE_AXIS_TP] };
-    engine->exchange = (ce_exchange){
-        count_sum, count_gather, count_scatter, &counted, engine->mesh.size[CE_AXIS_TP], engine->mesh.own[CE_AXIS_TP]
-    };
+    ce_cut_group tp = engine->model->tp;
+    exchange_count counted = { .ranks = (size_t)tp.size };
+    engine->exchange = (ce_exchange){ count_sum, count_gather, count_scatter, &counted, tp.size, tp.rank };
     CE_TRY(ce_device_open(&engine->device, &(ce_device_settings){ .kind = "dry", .threads = 1 }));
     engine->zero.device = engine->device;
     engine->zero.comm = ce_comm_open_dry(&engine->world);

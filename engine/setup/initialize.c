@@ -78,13 +78,13 @@ static cs_status open_model(cs_engine *engine, cs_model *model)
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: cspeed.mesh.sequence with a model of the program's own, because its "
                        "layers do not say where the rows of their tensors may be divided");
-    if (model)
-        ce_model_copy(model, engine->facts.tp);
-    else
+    if (!model)
         CE_TRY(open_named_model(engine));
     if (engine->model->count == 0)
         return ce_fail(CS_BAD_CONFIG, "the model has no unit");
     CE_TRY(ce_lora_open(engine));
+    if (model)
+        ce_model_copy(model, engine->facts.tp);
     if (!engine->model->inputs)
         CE_TRY(fit_windows(engine));
     engine->length = engine->model->inputs ? 1 : engine->settings->seq_len;

@@ -101,8 +101,10 @@ static cs_status open_tp(cs_engine *engine)
     CE_TRY(split(&engine->tp.comm, engine, CE_AXIS_TP));
     CE_TRY(cs_comm_split(&engine->copies.comm, engine->tp.comm, engine->mesh.own[CE_AXIS_TP] - copy, copy));
     ce_comm_set_axis(engine->copies.comm, CE_BEAT_TP);
-    engine->exchange = exchange_of(&engine->tp);
-    engine->copies_exchange = exchange_of(&engine->copies);
+    if (engine->model->tp.size > 1) { /* otherwise the ranks have copies of the program's own model */
+        engine->exchange = exchange_of(&engine->tp);
+        engine->copies_exchange = exchange_of(&engine->copies);
+    }
     return CS_OK;
 }
 

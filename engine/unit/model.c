@@ -24,8 +24,7 @@ void ce_model_divide(cs_model *model, ce_cut_group group)
 
 void ce_model_copy(cs_model *model, ce_cut_group group)
 {
-    model->tp = group;
-    for (int i = 0; i < model->count; i++)
+    for (int i = 0; i < model->total; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++) {
             ce_unit_entry *entry = model->units[i]->entries[at];
             entry->cut = ce_cut_whole(entry->param.value, group);

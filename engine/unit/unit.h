@@ -105,7 +105,8 @@ struct cs_model {
 
 /* Sets the tensor-parallel group of a model that has no unit yet. */
 void ce_model_divide(cs_model *model, ce_cut_group group);
-/* Declares that the ranks of the group have copies of a complete model, whose layers cut nothing. */
+/* Declares that the ranks of the group have copies of a complete model, whose layers cut nothing and exchange nothing.
+ * Called after all parameters are declared. */
 void ce_model_copy(cs_model *model, ce_cut_group group);
 
 void ce_unit_free(cs_unit *unit);
