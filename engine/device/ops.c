@@ -225,7 +225,9 @@ static void check_dropout(cs_dropout dropout, int64_t batch, int64_t count)
 /* Checks that the tensor x can be columns of rows of dropout.width columns. */
 static void check_columns(cs_dropout dropout, cs_tensor x)
 {
-    CE_ASSERT(dropout.from >= 0 && dropout.from + cs_columns(x) <= dropout.width);
+    /* whole rows may begin at any row of a sample */
+    bool whole = cs_columns(x) == dropout.width && dropout.from % dropout.width == 0;
+    CE_ASSERT(dropout.from >= 0 && (whole || dropout.from + cs_columns(x) <= dropout.width));
     CE_ASSERT(dropout.rate == 0 || cs_rows(x) % dropout.batch == 0);
 }
 

@@ -1,11 +1,14 @@
 /* lora.c - forward and backward of the LoRA adapters of a linear layer. */
 #include "layer/lora.h"
 #include "layer/linear.h"
+#include "layer/residual.h"
 #include "unit/pass.h"
 
 static cs_tensor dropped(const cs_linear *linear, cs_pass *pass, cs_tensor x, uint64_t place)
 {
-    cs_dropout dropout = cs_residual_dropout(pass, linear->adapter->rate, place);
+    float rate = linear->adapter->rate;
+    cs_dropout dropout = linear->cut == CS_CUT_NOTHING ? ce_residual_dropout_rows(pass, rate, place, cs_columns(x))
+                                                       : cs_residual_dropout(pass, rate, place);
     if (dropout.rate <= 0)
         return x;
     if (linear->cut == CS_CUT_INPUTS) {

@@ -80,6 +80,10 @@ const layout_model layout_models[] = {
       "{\"model_type\": \"qwen2_moe\", \"shared_expert_intermediate_size\": 11, \"norm_topk_prob\": "
       "false, " LLAMA("20", "6", "3", "4") QWEN_MOE,
       ATTENTION_DROPOUT, NULL },
+    { "qwen2_moe with LoRA and its dropout",
+      "{\"model_type\": \"qwen2_moe\", \"shared_expert_intermediate_size\": 11, \"norm_topk_prob\": "
+      "false, " LLAMA("20", "6", "3", "4") QWEN_MOE,
+      NULL, "cspeed.lora={\"r\": 3, \"dropout\": 0.2, \"targets\": \"all-linear\"}" },
     { "qwen3_moe",
       "{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [1], \"norm_topk_prob\": true, " LLAMA("20", "4", "1", "6")
           QWEN_MOE,
