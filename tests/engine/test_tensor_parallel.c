@@ -123,11 +123,13 @@ static void compare_predictions(const layout_result *got, const layout_result *o
     ck_assert_msg(worst <= 1e-4 * largest, "%s: the logits are off by %.1e of the largest", what, worst / largest);
     ck_assert_msg(memcmp(got->tokens[0], one->tokens[0], sizeof got->tokens[0]) == 0,
                   "%s: the most probable text differs from that of one rank", what);
+    ck_assert_msg(got->targets[0] == one->targets[0], "%s: %lld tokens have a target, on one rank %lld", what,
+                  (long long)got->targets[0], (long long)one->targets[0]);
     ck_assert_msg(got->experts[0] == one->experts[0], "%s: the experts have %lld tokens, on one rank %lld", what,
                   (long long)got->experts[0], (long long)one->experts[0]);
 }
 
-/* Bytes sent, and memory, are those of the plan. The activations of the ranks of a lane have the same address space, in
+/* Tokens, bytes sent, and memory are those of the plan. The activations of the ranks of a lane have the same address space, in
  * whole pages. */
 static void compare_with_plan(const layout_spec *spec, const layout_result *got, const char *what)
 {
@@ -137,6 +139,8 @@ static void compare_with_plan(const layout_spec *spec, const layout_result *got,
     for (int rank = 0; rank < spec->tp * spec->lanes; rank++) {
         const cs_memory *plan = &got->memory[rank];
         size_t held = plan->masters + plan->slots + activations;
+        ck_assert_msg(got->tokens_of_step[rank] == LAYOUT_SAMPLES * RUN_LENGTH * (spec->pairs ? 2 : 1),
+                      "%s: rank %d counts %lld tokens in a step", what, rank, (long long)got->tokens_of_step[rank]);
         ck_assert_msg(got->sent[rank] == plan->sent && got->sent_tp[rank] == plan->sent_tp,
                       "%s: rank %d has sent %llu bytes (%llu in the lane), planned %zu (%zu)", what, rank,
                       (unsigned long long)got->sent[rank], (unsigned long long)got->sent_tp[rank], plan->sent,
@@ -157,10 +161,10 @@ static void check(const layout_spec *spec, const layout_result *one)
     layout_result *own = has_experts(spec->model) && spec->lanes * spec->accumulation > 1 ? run_one(spec) : NULL;
     const layout_result *want = own ? own : one;
     same_on_all_ranks(spec, got, what);
-    compare_with_plan(spec, got, what);
     compare_steps(spec, got, want, what);
     compare_images(spec, got, want, what);
     compare_predictions(got, want, what);
+    compare_with_plan(spec, got, what);
     layout_free(got);
     if (own)
         layout_free(own);

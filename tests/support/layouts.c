@@ -4,6 +4,7 @@
 #include "core/engine.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -324,6 +325,9 @@ static int train(void *argument)
     }
     if (images)
         take_image(engine, result, &result->end[rank]);
+    cs_metrics metrics = cs_last_step(engine);
+    result->targets[rank] = metrics.tokens;
+    result->tokens_of_step[rank] = llround(metrics.tokens_per_second * metrics.step_seconds);
     result->held_at_end[rank] = held_by(engine);
     cs_expert_load load = cs_expert_load_of(engine);
     for (int64_t i = 0; i < load.layers * load.experts; i++)

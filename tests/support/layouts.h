@@ -62,7 +62,9 @@ typedef struct {
     int64_t experts[LAYOUT_RANKS];               /* tokens of all experts of all layers in the last step */
     /* the reward of chosen answers minus that of rejected ones, in preference training */
     double margin[LAYOUT_RANKS][LAYOUT_STEPS];
-    cs_memory memory[LAYOUT_RANKS]; /* the plan */
+    int64_t tokens_of_step[LAYOUT_RANKS]; /* by the metric tokens_per_second */
+    int64_t targets[LAYOUT_RANKS];        /* tokens with a target, in all steps */
+    cs_memory memory[LAYOUT_RANKS];       /* the plan */
     /* bytes that the second step has sent: all of them, and those to the ranks of the lane */
     uint64_t sent[LAYOUT_RANKS], sent_tp[LAYOUT_RANKS];
     /* memory for activations and optimizer state, without the kernels' workspace, after the first and the last step */
