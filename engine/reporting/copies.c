@@ -110,4 +110,34 @@ static void check(cs_engine *engine)
     free(hashes.all);
 }
 
-const ce_observer ce_copies_observer = { .agreed = check };
+/* Returns a hash of the elements of a tensor in host memory; all types have 4 bytes. */
+static uint64_t hash_tensor(cs_tensor x, uint64_t key)
+{
+    uint64_t hash = key;
+    for (int64_t i = 0; i < cs_count(x); i++) {
+        uint32_t bits;
+        memcpy(&bits, (const char *)x.data + (size_t)i * sizeof bits, sizeof bits);
+        hash = cs_rng_mix(hash, bits);
+    }
+    return hash;
+}
+
+/* Ends the program if the ranks of the tensor-parallel group were given different samples: they compute parts of one
+ * micro-batch. */
+static void compare_batches(cs_engine *engine, cs_batch *batch)
+{
+    int64_t interval = engine->settings->check_interval;
+    if (!engine->tp.comm || interval == 0 || engine->metrics.step % interval != 0 || engine->micro > 0)
+        return;
+    int64_t mine = (int64_t)hash_tensor(batch->targets, hash_tensor(batch->inputs, 0));
+    CE_FREED int64_t *all = ce_must_alloc((size_t)engine->mesh.size[CE_AXIS_TP] * sizeof *all);
+    cs_comm_all_gather(engine->tp.comm, all, &mine, 1, CS_I64);
+    if (all[0] != mine)
+        ce_fatal(
+            CS_DISAGREE,
+            "cs_forward: ranks %d and %d are a tensor-parallel group and were given different micro-batches: choose "
+            "samples by cs_lane and cs_lanes, not by rank (cspeed.mesh.tp)",
+            ce_mesh_first(&engine->mesh, CE_AXIS_TP), engine->world.rank);
+}
+
+const ce_observer ce_copies_observer = { .batch = compare_batches, .agreed = check };
