@@ -3,7 +3,8 @@
  *
  * A file has at most one box of each tensor, because PyTorch's reader of sharded safetensors expects one box for each
  * key. So if a rank has three boxes of a tensor, it writes three files into the tensor's folder. A range of a matrix
- * has at most three boxes; a matrix that tensor parallelism cuts into q, k and v has up to nine. The first file gets the largest box of each tensor. */
+ * has at most three boxes; a matrix that tensor parallelism cuts into q, k and v has up to nine. The first file gets
+ * the largest box of each tensor. */
 #ifndef CE_CHECKPOINT_WRITE_PLAN_H
 #define CE_CHECKPOINT_WRITE_PLAN_H
 

@@ -17,9 +17,9 @@
 
 #include <stdio.h>
 
-/* Declares one matrix of an expert, whose dimension `dim` is the inner width. The matrices of all experts that one operation uses together form a group. `with`
- * is the first matrix of the group, or NULL if the declared matrix is the first. Returns the first matrix of the
- * group. */
+/* Declares one matrix of an expert, whose dimension `dim` is the inner width. The matrices of all experts that one
+ * operation uses together form a group. `with` is the first matrix of the group, or NULL if the declared matrix is the
+ * first. Returns the first matrix of the group. */
 static cs_param *declare_matrix(cs_unit *unit, const char *name, int64_t e, const char *which, int64_t rows,
                                 int64_t columns, int dim, cs_init init, cs_param *with)
 {

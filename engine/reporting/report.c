@@ -22,7 +22,7 @@ cs_memory cs_memory_of(const cs_engine *engine)
 }
 
 /* The groups of the mesh, whose collectives comms_logger records beside those of all ranks. Sets the comm of a group that
- * does not exist, or is rank 0 alone, to NULL. */
+ * does not exist, or has this rank alone, to NULL. */
 enum { GROUPS = 4 };
 static void list_groups(const cs_engine *engine, cs_comm *groups[GROUPS])
 {

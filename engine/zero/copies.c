@@ -10,19 +10,6 @@ typedef struct {
     int copies;
 } partial_sum;
 
-/* Returns the elements of part number `at` of a parameter, in the row of its unit. A parameter that is divided by columns
- * has no part with copies, unless all of the parameter has. */
-static ce_range part_of(const ce_unit_entry *entry, int at)
-{
-    const ce_cut *cut = &entry->cut;
-    int64_t from = entry->offset;
-    if (cut->count == 1)
-        return (ce_range){ from, from + entry->count };
-    for (int i = 0; i < at; i++)
-        from += cut->part[i].count * cut->whole[1];
-    return (ce_range){ from, from + cut->part[at].count * cut->whole[1] };
-}
-
 /* Finds the first sum that begins at or after part number *at of the entries, and sets *at to the part behind it. Adjacent
  * parts are one sum. Returns a sum with an empty range if there is none. */
 static partial_sum next_sum(const cs_unit *unit, int *at)
@@ -33,7 +20,7 @@ static partial_sum next_sum(const cs_unit *unit, int *at)
         int part = *at % CE_CUT_PARTS, copies = entry->cut.part[part].copies;
         if (!entry->cut.partial || part >= entry->cut.count || copies == 1)
             continue;
-        ce_range range = part_of(entry, part);
+        ce_range range = ce_part_of_cut(entry, part);
         if (sum.copies && (sum.copies != copies || sum.range.to != range.from))
             break;
         sum.range.from = sum.copies ? sum.range.from : range.from;

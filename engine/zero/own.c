@@ -1,21 +1,5 @@
 /* own.c - the elements of a unit's row that only this rank adds to norms and saves. */
 #include "zero/part.h"
-#include "base/must.h"
-
-/* Returns the elements of part number `index` of a parameter, in the row of its unit. The copies of a matrix that is cut
- * by columns are copies of the whole matrix. */
-static ce_range part_of(const ce_unit_entry *entry, int index)
-{
-    const ce_cut *cut = &entry->cut;
-    int64_t from = entry->offset;
-    if (cut->dim == 1) {
-        CE_ASSERT(cut->count == 1 || cut->part[index].copies == 1);
-        return (ce_range){ from, from + entry->count };
-    }
-    for (int i = 0; i < index; i++)
-        from += cut->part[i].count * cut->whole[1];
-    return (ce_range){ from, from + cut->part[index].count * cut->whole[1] };
-}
 
 int ce_shard_own_ranges(const ce_shard *shard, ce_range *ranges)
 {
@@ -24,7 +8,7 @@ int ce_shard_own_ranges(const ce_shard *shard, ce_range *ranges)
     for (int i = 0; i < shard->unit->entry_count; i++) {
         const ce_unit_entry *entry = shard->unit->entries[i];
         for (int at = 0; at < entry->cut.count; at++) {
-            ce_range copy = ce_range_overlap(shard->own, part_of(entry, at));
+            ce_range copy = ce_range_overlap(shard->own, ce_part_of_cut(entry, at));
             if (entry->cut.part[at].copy == 0 || ce_range_length(copy) == 0)
                 continue;
             if (from < copy.from)

@@ -131,8 +131,8 @@ static cs_engine *open_engine(const layout_spec *spec)
     return run_open(&run, NULL);
 }
 
-/* The micro-batch as run_batch makes it, with two answers of each pair for preference training. With `documents`, sample s has a new document from position 3 + s % 5 on, and
- * another one from position 9 on. */
+/* The micro-batch as run_batch makes it, with two answers of each pair for preference training. With `documents`, sample s
+ * has a new document from position 3 + s % 5 on, and another one from position 9 on. */
 static cs_batch batch_of(const cs_engine *engine, const layout_spec *spec, int micro)
 {
     static int32_t starts[2 * LAYOUT_SAMPLES * RUN_LENGTH];
