@@ -81,7 +81,7 @@ static void plan_messages(cs_engine *engine, const exchange_count *counted)
     engine->memory.sent_tp =
         counted->sent * (size_t)micros + ce_plan_sent_to_copies(engine->shards, model->count, micros);
     engine->memory.sent = ce_step_judge_sent(engine) + ce_experts_sent(engine) + engine->memory.sent_tp +
-                          ce_plan_sent(&engine->zero, engine->shards, model->count, micros);
+                          ce_plan_sent(&engine->zero, engine->shards, model->total, micros);
     engine->memory.sent_to_groups = ce_plan_sent_to_groups(&engine->zero, engine->shards, model->count);
 }
 

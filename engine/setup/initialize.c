@@ -115,8 +115,8 @@ static bool has_common(const cs_engine *engine)
     int first = ce_mesh_first(&engine->mesh, CE_AXIS_SHARD), stride = ce_mesh_stride(&engine->mesh, CE_AXIS_SHARD);
     int host = engine->world.rank - engine->world.local_rank;
     group.size = engine->mesh.size[CE_AXIS_SHARD];
-    if (first >= host && first + (group.size - 1) * stride < host + engine->world.local_size)
-        group.local_size = group.size;
+    bool inside = first >= host && first + (group.size - 1) * stride < host + engine->world.local_size;
+    group.local_size = inside ? group.size : 1;
     return ce_comm_has_common(&group, engine->settings->transport);
 }
 

@@ -114,6 +114,8 @@ static size_t sent_for(const ce_zero *zero, const ce_shard *shard, int64_t micro
     size_t others = (size_t)zero->world - 1, elements = others * (size_t)(shard->padded / zero->world);
     size_t values = elements * cs_dtype_bytes(types.values), gradients = elements * cs_dtype_bytes(types.wire);
     size_t sent = (size_t)(shard->gathers * micros) * values;
+    if (shard->unit->frozen)
+        return sent;
     if (stage.grads == CE_SHARDED)
         sent += (size_t)micros * gradients;
     else
