@@ -94,11 +94,8 @@ static void compare_part(cs_engine *engine, int unit, const ce_unit_entry *entry
         compare(engine, entry, &entry->cut.part[part], hashes->all, hashes->each, index);
 }
 
-static void check(cs_engine *engine)
+static void check_copies(cs_engine *engine)
 {
-    int64_t interval = engine->settings->check_interval;
-    if (!engine->tp.comm || interval == 0 || engine->metrics.step % interval != 0)
-        return;
     ce_walk_settle(engine); /* the communication thread may be using zero.comm */
     gathered hashes = { .each = visit_parts(engine, NULL, NULL) };
     CE_FREED int64_t *mine = ce_must_alloc((size_t)hashes.each * sizeof *mine);
@@ -110,11 +107,13 @@ static void check(cs_engine *engine)
     free(hashes.all);
 }
 
-/* Returns a hash of the elements of a tensor in host memory; all types have 4 bytes. */
+/* ---- the samples of a lane ---- */
+
+/* Returns a hash of the elements of a tensor in host memory, which have 4 bytes; the tensor may be absent. */
 static uint64_t hash_tensor(cs_tensor x, uint64_t key)
 {
     uint64_t hash = key;
-    for (int64_t i = 0; i < cs_count(x); i++) {
+    for (int64_t i = 0; x.data && i < cs_count(x); i++) {
         uint32_t bits;
         memcpy(&bits, (const char *)x.data + (size_t)i * sizeof bits, sizeof bits);
         hash = cs_rng_mix(hash, bits);
@@ -124,20 +123,46 @@ static uint64_t hash_tensor(cs_tensor x, uint64_t key)
 
 /* Ends the program if the ranks of the tensor-parallel group were given different samples: they compute parts of one
  * micro-batch. */
-static void compare_batches(cs_engine *engine, cs_batch *batch)
+static void check_samples(cs_engine *engine, const cs_batch *batch)
 {
-    int64_t interval = engine->settings->check_interval;
-    if (!engine->tp.comm || interval == 0 || engine->metrics.step % interval != 0 || engine->micro > 0)
-        return;
-    int64_t mine = (int64_t)hash_tensor(batch->targets, hash_tensor(batch->inputs, 0));
+    const cs_tensor parts[] = { batch->inputs, batch->targets, batch->starts, batch->references };
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        hash = hash_tensor(parts[i], cs_rng_mix(hash, i));
+    int64_t mine = (int64_t)hash;
     CE_FREED int64_t *all = ce_must_alloc((size_t)engine->mesh.size[CE_AXIS_TP] * sizeof *all);
     cs_comm_all_gather(engine->tp.comm, all, &mine, 1, CS_I64);
     if (all[0] != mine)
-        ce_fatal(
-            CS_DISAGREE,
-            "cs_forward: ranks %d and %d are a tensor-parallel group and were given different micro-batches: choose "
-            "samples by cs_lane and cs_lanes, not by rank (cspeed.mesh.tp)",
-            ce_mesh_first(&engine->mesh, CE_AXIS_TP), engine->world.rank);
+        ce_fatal(CS_DISAGREE,
+                 "cs_forward: ranks %d and %d are a tensor-parallel group and were given different micro-batches: "
+                 "choose samples by cs_lane and cs_lanes, not by rank (cspeed.mesh.tp)",
+                 ce_mesh_first(&engine->mesh, CE_AXIS_TP), engine->world.rank);
 }
 
-const ce_observer ce_copies_observer = { .batch = compare_batches, .agreed = check };
+/* Ends the program if an input or a target is no token: each rank has some rows of the vocabulary, and would take it for a
+ * token of another rank. */
+static void check_tokens(const cs_engine *engine, cs_tensor tokens, const char *what)
+{
+    const int32_t *token = tokens.data;
+    for (int64_t i = 0; i < cs_count(tokens); i++)
+        if (token[i] >= engine->facts.vocabulary)
+            ce_fatal(CS_MISUSE, "cs_forward: %s %lld is token %d, and the tokens of the model are 0 to %lld", what,
+                     (long long)i, (int)token[i], (long long)(engine->facts.vocabulary - 1));
+}
+
+static void check(cs_engine *engine, cs_batch *batch)
+{
+    int64_t interval = engine->settings->check_interval;
+    if (!engine->tp.comm)
+        return;
+    if (engine->facts.vocabulary > 0) {
+        check_tokens(engine, batch->inputs, "input");
+        check_tokens(engine, batch->targets, "target");
+    }
+    if (interval == 0 || engine->metrics.step % interval != 0 || engine->micro > 0)
+        return;
+    check_samples(engine, batch);
+    check_copies(engine);
+}
+
+const ce_observer ce_copies_observer = { .batch = check };

@@ -179,20 +179,25 @@ static cs_status measure(cs_engine *engine)
 
 /* With tensor parallelism the pass is in memory of the group's comm, where CPU ranks of one host exchange tensors in
  * place. All ranks of the group allocate as many bytes as the rank that needs most. */
-static void *alloc_block(cs_engine *engine)
+static void agree_on_activations(cs_engine *engine)
 {
     int64_t bytes = (int64_t)engine->memory.activations;
-    if (!engine->tp.comm)
-        return ce_device_alloc(engine->device, (size_t)bytes);
-    cs_comm_all_reduce(engine->tp.comm, &bytes, 1, CS_I64, CS_MAX);
+    if (engine->tp.comm)
+        cs_comm_all_reduce(engine->tp.comm, &bytes, 1, CS_I64, CS_MAX);
     engine->memory.activations = (size_t)bytes;
-    return cs_comm_alloc(engine->tp.comm, (size_t)bytes);
+}
+
+static void *alloc_block(cs_engine *engine)
+{
+    size_t bytes = engine->memory.activations;
+    return engine->tp.comm ? cs_comm_alloc(engine->tp.comm, bytes) : ce_device_alloc(engine->device, bytes);
 }
 
 static cs_status open_shards(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
     CE_TRY(measure(engine));
+    agree_on_activations(engine);
     say_padding(&engine->memory);
     CE_TRY(ce_memory_fit_check(engine));
     CE_TRY(ce_loader_begin(engine));

@@ -2,6 +2,7 @@
 #include "setup/setup.h"
 #include "base/beat.h"
 #include "base/log.h"
+#include "base/must.h"
 #include "base/plural.h"
 #include "base/trace.h"
 #include "comm/common.h"
@@ -39,6 +40,7 @@ static int copy_of(const cs_model *model, int *copies)
             const ce_cut *cut = &model->units[i]->entries[at]->cut;
             for (int part = 0; part < cut->count; part++)
                 if (cut->partial && cut->part[part].copies > 1 && cut->part[part].copies < model->tp.size) {
+                    CE_ASSERT(*copies == 1 || *copies == cut->part[part].copies);
                     *copies = cut->part[part].copies;
                     copy = cut->part[part].copy;
                 }
