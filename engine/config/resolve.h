@@ -45,7 +45,7 @@ ce_lanes_name ce_mesh_name_lanes(const cs_config *config);
  * key that says it. Returns 0 if no key does, or after an error. */
 int64_t ce_mesh_find_shard(cs_config *config, const char **path);
 
-void ce_mesh_resolve(cs_config *config); /* sets tp and lanes */
+void ce_mesh_resolve(cs_config *config);    /* sets tp and lanes */
 int64_t ce_mesh_find_tp(cs_config *config); /* Returns the value of the keys that give tp; 0 if no key does. */
 /* tp.c, not a step: reads the keys that give tp, and no others, and returns tp; 1 if their values are wrong. */
 int ce_tp_read(cs_config *config);
