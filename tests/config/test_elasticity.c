@@ -103,7 +103,8 @@ START_TEST(test_refused)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         cs_config *config = open_section(bad[i][0], "");
-        ck_assert_msg(ce_batches_read_elasticity(config, ce_tp_read(config)) == CS_BAD_CONFIG, "%s was accepted", bad[i][0]);
+        ck_assert_msg(ce_batches_read_elasticity(config, ce_tp_read(config)) == CS_BAD_CONFIG, "%s was accepted",
+                      bad[i][0]);
         ck_assert_msg(strstr(cs_error(), bad[i][1]) != NULL, "%s: %s", bad[i][0], cs_error());
         cs_config_close(config);
     }

@@ -430,7 +430,8 @@ START_TEST(programs_name_the_flag_that_was_meant)
         /* A flag cannot be abbreviated. */
         { "pack --thr 0 x", "unknown flag --thr; did you mean --threads?" },
         { "pack --threads 0 x", "--threads takes a whole number from 1 to 256" },
-        { "train --config c.json --plan=xml", "--plan=xml: possible are --plan, --plan=json, --plan=units and --plan=cuts" },
+        { "train --config c.json --plan=xml",
+          "--plan=xml: possible are --plan, --plan=json, --plan=units and --plan=cuts" },
         { "train --config c.json --world_size 2", "--world_size and --local_size need --plan" },
         { "cspeed plan --jsn", "plan: unknown flag --jsn; did you mean --json?" },
         { "cspeed ssh --help-me ls", "ssh: unknown flag --help-me" },
