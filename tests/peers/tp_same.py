@@ -1,12 +1,13 @@
 """tp_same.py - tensor parallelism of cspeed, DeepSpeed (AutoTP) and PyTorch (DTensor): the same losses, and the speeds.
 
 usage: python tests/peers/tp_same.py [--build build/bin] [--steps 10] [--rounds 1] [--bound 1e-5] [--shape small|125m]
-           [WAY ...]
+           [--allocator default|tuned] [WAY ...]
 
 A Llama of transformers trains in each way of WAYS (all of them without an argument), in float32: from the same weights,
 on the same tokens in the same order, with AdamW (lr 1e-3, betas 0.9 and 0.95, weight decay 0.1 on matrices), clipped to
 norm 1.0. One process of transformers computes the losses to which the others are compared. `transformers` and `cspeed`
-run one rank, the other ways two; each rank has one thread and one core. The ways run in turn in each round.
+run one rank, the other ways two; each rank has one thread and one core. The ways run in turn
+in each round. --allocator tuned gives PyTorch's ranks huge pages and no trimming in glibc's malloc.
 
 Prints for each way the largest relative difference of a loss, the tokens per second of the median step after the first
 two, and the ratio of cspeed's speed to that of the same kind of parallelism (`tp` or `tp-sequence`) in this way: median
@@ -25,7 +26,7 @@ import sys
 import tempfile
 import time
 
-from step_models import groups_of, start_ranks
+from step_models import groups_of, start_ranks, tune_allocator
 
 os.environ.update(DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1")  # DeepSpeed would look for a GPU and print that
 
@@ -47,6 +48,7 @@ def options():
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--bound", type=float, default=1e-5)
     parser.add_argument("--shape", choices=SHAPES, default="small")
+    parser.add_argument("--allocator", choices=("default", "tuned"), default="default")
     parser.add_argument("--rank-of", help=argparse.SUPPRESS)  # the folder of a run of which this process is a rank
     parser.add_argument("ways", nargs="*", metavar="WAY", help=f"of {', '.join(WAYS)}")
     chosen = parser.parse_args()
@@ -74,7 +76,7 @@ def make(chosen, folder):
     transformers.utils.logging.disable_progress_bar()
     batch, length, sizes = SHAPES[chosen.shape]
     config = transformers.LlamaConfig(**sizes, tie_word_embeddings=False, max_position_embeddings=1024,
-                                      rms_norm_eps=1e-5, initializer_range=0.05, bos_token_id=None, eos_token_id=None)
+                                      rms_norm_eps=1e-5, bos_token_id=None, eos_token_id=None)
     transformers.LlamaForCausalLM(config).save_pretrained(os.path.join(folder, "model"))
     with open(os.path.join(folder, "train.bin"), "wb") as file:
         tokens(chosen.steps * batch * length + 1, sizes["vocab_size"]).tofile(file)
@@ -199,7 +201,7 @@ def call(command):
 
 def run_peer(chosen, folder, way):
     call([sys.executable, os.path.abspath(__file__), "--rank-of", folder, "--shape", chosen.shape, "--steps",
-          str(chosen.steps), way])
+          str(chosen.steps), "--allocator", chosen.allocator, way])
     with open(os.path.join(folder, way + ".json")) as file:
         return json.load(file)
 
@@ -240,6 +242,7 @@ def report(way, losses, speeds, expected, ours):
 def main():
     chosen = options()
     if chosen.rank_of:
+        tune_allocator(chosen.allocator)
         if "RANK" in os.environ:
             rank(chosen)
         return start_ranks(1 if chosen.ways == ["transformers"] else 2, 1)
