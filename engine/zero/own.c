@@ -1,5 +1,20 @@
-/* own.c - the elements of a unit's row that only this rank adds to norms and saves. */
+/* own.c - the elements of a part of a parameter, and of a unit's row those that only this rank adds to norms and
+ * saves. */
 #include "zero/part.h"
+#include "base/must.h"
+
+ce_range ce_part_of_cut(const ce_unit_entry *entry, int index)
+{
+    const ce_cut *cut = &entry->cut;
+    int64_t from = entry->offset;
+    if (cut->dim == 1) {
+        CE_ASSERT(cut->count == 1 || cut->part[index].copies == 1);
+        return (ce_range){ from, from + entry->count };
+    }
+    for (int i = 0; i < index; i++)
+        from += cut->part[i].count * cut->whole[1];
+    return (ce_range){ from, from + cut->part[index].count * cut->whole[1] };
+}
 
 int ce_shard_own_ranges(const ce_shard *shard, ce_range *ranges)
 {

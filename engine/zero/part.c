@@ -1,7 +1,5 @@
-/* part.c - returns the address of an element of a unit's parameter row in each of this rank's buffers, and the elements
- * of a part of a parameter in this row. */
+/* part.c - returns the address of an element of a unit's parameter row in each of this rank's buffers. */
 #include "zero/part.h"
-#include "base/must.h"
 
 bool ce_part_is_common(const ce_zero *zero)
 {
@@ -85,19 +83,6 @@ void *ce_part_slot(const ce_shard *shard, int slot, int64_t element)
     ce_range before = { ce_part_from(shard), element };
     return ce_part_at(shard->slots[slot], shard->zero->precision.slots,
                       ce_stage_slot_share(shard->zero, shard->unit, before, slot));
-}
-
-ce_range ce_part_of_cut(const ce_unit_entry *entry, int index)
-{
-    const ce_cut *cut = &entry->cut;
-    int64_t from = entry->offset;
-    if (cut->dim == 1) {
-        CE_ASSERT(cut->count == 1 || cut->part[index].copies == 1);
-        return (ce_range){ from, from + entry->count };
-    }
-    for (int i = 0; i < index; i++)
-        from += cut->part[i].count * cut->whole[1];
-    return (ce_range){ from, from + cut->part[index].count * cut->whole[1] };
 }
 
 bool ce_part_sums_in_place(const ce_shard *shard)
