@@ -134,8 +134,8 @@ START_TEST(the_losses_are_deepspeeds)
 {
     static const char *const launches[] = {
         "--num_gpus 1 --oversubscribe train --config ds_config.json --output run --set tensor_parallel.autotp_size=1",
-        "--num_gpus 2 --oversubscribe train --config ds_config.json --output run --set tensor_parallel.autotp_size=1 "
-        "--set zero_optimization.stage=3",
+        ("--num_gpus 2 --oversubscribe train --config ds_config.json --output run --set tensor_parallel.autotp_size=1 "
+         "--set zero_optimization.stage=3"),
         "--num_gpus 2 --oversubscribe train --config ds_config.json --output run",
     };
     for (int i = 0; i < 3 * GOLDENS; i++) {
