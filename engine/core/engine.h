@@ -47,8 +47,8 @@ struct cs_engine {
     ce_mesh mesh;
     cs_device *device;
     cs_comm *comm; /* all ranks */
-    cs_comm *group,
-        *across; /* the comms zero.comm and zero.across; NULL if zero.comm is `comm`, or if there is one group */
+    /* the comms zero.comm and zero.across; NULL if zero.comm is `comm`, or if there is one group */
+    cs_comm *group, *across;
     /* Tensor parallelism: the group of this rank, and those of its ranks that hold the same key heads; how the layers, and
      * zero/, exchange data with them. All members are zero without tensor parallelism. */
     ce_exchange_group tp, copies;

@@ -26,12 +26,10 @@ static int64_t hash_elements(const char *data, cs_dtype dtype, uint64_t key, ce_
 /* Returns the hash of those elements of part number `at` of a parameter that this rank holds. */
 static int64_t hash_part(cs_engine *engine, const ce_shard *shard, const ce_unit_entry *entry, int at)
 {
-    const ce_cut *cut = &entry->cut;
     ce_shard_local_part held = ce_shard_local(shard, entry);
-    int64_t columns = cut->count > 1 ? cut->whole[1] : entry->count / cut->part[0].count, from = 0;
-    for (int i = 0; i < at; i++)
-        from += cut->part[i].count * columns;
-    ce_range part = ce_range_overlap(held.range, (ce_range){ from, from + cut->part[at].count * columns });
+    ce_range row = ce_part_of_cut(entry, at); /* in the row of the unit */
+    int64_t from = row.from - entry->offset;
+    ce_range part = ce_range_overlap(held.range, (ce_range){ from, row.to - entry->offset });
     size_t each = cs_dtype_bytes(held.dtype), bytes = (size_t)ce_range_length(part) * each;
     CE_FREED char *values = ce_must_alloc(bytes + 1);
     if (bytes == 0)

@@ -52,21 +52,21 @@ static cs_status measure_ranks(cs_config *config, bool all, take_result *take, v
 
 typedef struct {
     cs_memory *memory;
-    int64_t *parameters;
-    size_t *activations; /* the largest of all measured ranks */
-    int *world;
+    int64_t parameters;
+    size_t activations; /* the largest of all measured ranks */
+    int world;
 } estimate;
 
 /* Sets the memory of the ranks that have the same coordinate on the axis tp as this engine's rank. All ranks of a
  * tensor-parallel group allocate as many bytes for activations as the rank that needs most. */
 static cs_status take_memory(const cs_engine *engine, void *into)
 {
-    const estimate *taken = into;
+    estimate *taken = into;
     int tp = engine->settings->tp;
-    *taken->parameters = engine->model->parameters;
-    *taken->world = engine->world.size;
-    if (engine->memory.activations > *taken->activations)
-        *taken->activations = engine->memory.activations;
+    taken->parameters = engine->model->parameters;
+    taken->world = engine->world.size;
+    if (engine->memory.activations > taken->activations)
+        taken->activations = engine->memory.activations;
     for (int i = engine->world.rank; taken->memory && i < engine->world.size; i += tp) {
         ce_mesh mesh = ce_mesh_of(i, engine->world.size, tp, engine->settings->shard_size);
         ce_zero zero = engine->zero;
@@ -79,13 +79,11 @@ static cs_status take_memory(const cs_engine *engine, void *into)
 
 cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters)
 {
-    size_t activations = 0;
-    int world = 0;
-    *parameters = 0;
-    cs_status status =
-        measure_ranks(config, memory != NULL, take_memory, &(estimate){ memory, parameters, &activations, &world });
-    for (int i = 0; memory && i < world; i++)
-        memory[i].activations = activations;
+    estimate taken = { .memory = memory };
+    cs_status status = measure_ranks(config, memory != NULL, take_memory, &taken);
+    *parameters = status == CS_OK ? taken.parameters : 0;
+    for (int i = 0; memory && i < taken.world; i++)
+        memory[i].activations = taken.activations;
     return status;
 }
 

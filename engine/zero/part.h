@@ -71,10 +71,6 @@ int64_t ce_part_slot_count(const ce_shard *shard,
 /* Returns the elements of the parameter `entry` that are in the range ce_part_updated_range. */
 ce_range ce_part_updated(const ce_shard *shard, const ce_unit_entry *entry);
 
-/* Returns the elements of part number `index` of a parameter's cut, in the row of its unit. If the parameter is cut by
- * columns, only a part that is all of it can have copies, and only such a part has one range of elements. */
-ce_range ce_part_of_cut(const ce_unit_entry *entry, int index);
-
 /* Adds up the gradients of those parameters of the unit of which other ranks compute terms too (copies.c). `row` has the
  * gradients of the whole unit. Does nothing without tensor parallelism. ce_copies_finish does this for the sums of all
  * micro-batches, if backward adds to them directly. */

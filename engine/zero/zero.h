@@ -236,6 +236,9 @@ int ce_shard_divide(ce_shard_piece *pieces, ce_unit_entry *entry, ce_range local
  * belong to other pieces of the same parameter. */
 int64_t ce_shard_span(const ce_shard_piece *piece);
 
+/* Returns the elements of part number `index` of a parameter's cut, in the row of its unit. If the parameter is cut by
+ * columns, only a part that is all of it can have copies, and only such a part has one range of elements. */
+ce_range ce_part_of_cut(const ce_unit_entry *entry, int index);
 /* Writes to `ranges` the elements of the unit's row that only this rank adds to norms and saves: its own elements without
  * copies that another rank of the tensor-parallel group saves. It is one range if the rank has no such copies. `ranges`
  * has room for CE_CUT_PARTS ranges for each parameter and one more. Returns the number of ranges. */
