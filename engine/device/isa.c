@@ -18,6 +18,8 @@ typedef struct {
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Each of these functions tests the CPU features that the compiler may use in the kernels of one set (the options are
  * in CMakeLists.txt). */
@@ -39,24 +41,26 @@ static bool has_avx512_bf16(void)
     return __builtin_cpu_supports("avx512bf16");
 }
 
-/* AMX also needs an operating system that saves the tile registers of a thread: bits 17 and 18 of XCR0 must be set. */
+/* AMX also needs an operating system that saves the tile registers of a thread: bits 17 and 18 of XCR0 must be set.
+ * Linux gives a process the registers only if it asks; the permission is for all threads. */
 static bool has_amx(void)
 {
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA */
     unsigned a, b, c, d, low, high;
     const unsigned wanted = 1u << 22 | 1u << 24; /* the bits of AMX-BF16 and AMX-TILE */
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted)
         return false;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return (low >> 17 & 3) == 3;
+    return (low >> 17 & 3) == 3 && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
-extern const ce_device_table ce_device_cpu_avx2, ce_device_cpu_avx512;
+extern const ce_device_table ce_device_cpu_avx2, ce_device_cpu_avx512, ce_device_cpu_amx;
 static const isa_row rows[CE_ISA_COUNT] = {
     [CE_ISA_NONE] = { "none", NULL, NULL },
     [CE_ISA_AVX2] = { "avx2", &ce_device_cpu_avx2, has_avx2 },
     [CE_ISA_AVX512] = { "avx512", &ce_device_cpu_avx512, has_avx512 },
     [CE_ISA_AVX512_BF16] = { "avx512_bf16", &ce_device_cpu_avx512, has_avx512_bf16 },
-    [CE_ISA_AMX] = { "amx", &ce_device_cpu_avx512, has_amx },
+    [CE_ISA_AMX] = { "amx", &ce_device_cpu_amx, has_amx },
     [CE_ISA_ASIMD] = { "asimd", NULL, NULL },
 };
 static const char lowest[] = "AVX2, FMA, BMI1 and BMI2";
