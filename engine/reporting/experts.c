@@ -22,9 +22,10 @@ static cs_stream *compute(const cs_engine *engine)
     return ce_device_stream(engine->device, CE_COMPUTE);
 }
 
+/* Memory for the counts, for the sums of the last step, which the host reads there on a CPU, and for ce_load. */
 size_t ce_experts_bytes(const cs_engine *engine)
 {
-    return (size_t)ce_round_up((int64_t)(counting_bytes(engine) + ce_load_bytes(&engine->model->load)), 64);
+    return (size_t)ce_round_up((int64_t)(2 * counting_bytes(engine) + ce_load_bytes(&engine->model->load)), 64);
 }
 
 cs_status ce_experts_check(const cs_engine *engine)
@@ -43,14 +44,16 @@ void ce_experts_open(cs_engine *engine, void *memory)
     if (cells_of(engine) == 0)
         return;
     engine->experts.counting = memory;
-    ce_load_place(&engine->model->load, (char *)memory + counting_bytes(engine));
-    engine->experts.tokens = ce_device_alloc_pinned(engine->device, counting_bytes(engine));
+    engine->experts.tokens = engine->experts.counting + cells_of(engine);
+    ce_load_place(&engine->model->load, (char *)memory + 2 * counting_bytes(engine));
+    if (ce_device_has_own_memory(engine->device))
+        engine->experts.tokens = ce_device_alloc_pinned(engine->device, counting_bytes(engine));
     memset(engine->experts.tokens, 0, counting_bytes(engine));
 }
 
 void ce_experts_close(cs_engine *engine)
 {
-    if (engine->experts.tokens)
+    if (engine->experts.tokens && ce_device_has_own_memory(engine->device))
         ce_device_free(engine->device, engine->experts.tokens);
 }
 
