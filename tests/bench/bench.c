@@ -37,7 +37,7 @@ static int take(void *field, const char *word, const char *value)
         return *option->given = true, 0;
     if (option->word) {
         *option->word = value;
-        if (cs_options_choice(option->choices, value) >= 0)
+        if (!option->choices || cs_options_choice(option->choices, value) >= 0)
             return 0;
         ce_fail(CS_BAD_CONFIG, "%s is one of %s, not \"%s\"", word, option->choices, value);
         return CS_OPTIONS_WRONG;
@@ -59,7 +59,7 @@ static cs_option row_of(const bench_option *option, size_t offset, char name[CS_
                         .kind = CS_OPTION_TAKE,
                         .offset = offset,
                         .value = option->given  ? NULL
-                                 : option->word ? option->choices
+                                 : option->word ? (option->choices ? option->choices : "TEXT")
                                                 : "N",
                         .text = option->number ? text : "",
                         .take = take };

@@ -11,7 +11,7 @@ typedef struct {
     const char *name; /* "--rounds" takes a value; "ROUNDS" is a positional number. NULL ends a table */
     int *number;      /* a whole number from min to max */
     int min, max;
-    const char **word; /* one of the words in `choices` ("fp32|bf16") */
+    const char **word; /* one of the words in `choices` ("fp32|bf16"); any text if `choices` is NULL */
     const char *choices;
     bool *given; /* a switch, without a value */
 } bench_option;

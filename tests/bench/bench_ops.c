@@ -8,7 +8,9 @@
  * CSPEED_CUDNN=none in the environment, attention on a GPU uses the engine's own kernels instead of cuDNN. The products
  * of experts have shapes of their own.
  *
- *     bench_ops [--device KIND] [THREADS [SAMPLES LENGTH]] */
+ *     bench_ops [--device KIND] [--only NAME] [--way fp32|bf16|native] [THREADS [SAMPLES LENGTH]]
+ *
+ * --only runs the operations whose names begin with NAME; their roof is then the rate of the largest of them. */
 #include "bench.h"
 #include "base/clock.h"
 #include "base/must.h"
@@ -29,8 +31,11 @@ static cs_stream *stream;
 static int64_t B = 4, T = 256, N;
 static cs_dtype dtype;
 static double copy_rate;
-static uint64_t *keys;   /* each sample's key for the random numbers of dropout, in device memory */
-static cs_tensor starts; /* first token of each token's document; a document has NEAR tokens */
+static const char *only = ""; /* the value of --only */
+static int measured;          /* number of operations that --only chose */
+static char others[4096];     /* the names of the operations that it did not choose */
+static uint64_t *keys;        /* each sample's key for the random numbers of dropout, in device memory */
+static cs_tensor starts;      /* first token of each token's document; a document has NEAR tokens */
 static cs_rope turns = { .width = WIDTH / HEADS, .factor = 1 };
 static const cs_tensor absent;
 
@@ -432,13 +437,19 @@ static double best_of(void (*run)(void))
 
 static void try_all(const bench *list, size_t count)
 {
-    for (size_t i = 0; i < count; i++, tried_count++) {
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(list[i].name, only, strlen(only)) != 0) {
+            size_t used = strlen(others);
+            snprintf(others + used, sizeof others - used, "%s\"%s\"", used ? ", " : "", list[i].name);
+            continue;
+        }
         double before = ce_device_flops(device);
         list[i].run();
         double flops = ce_device_flops(device) - before, time = best_of(list[i].run);
         tried[tried_count].given = list[i], tried[tried_count].seconds = time, tried[tried_count].flops = flops;
         if (list[i].bytes == 0)
             ce_device_raise_roof(device, dtype, flops / time);
+        tried_count++, measured++;
     }
 }
 
@@ -550,6 +561,7 @@ static void show_all(void)
            dtype == CS_F32 ? "fp32" : "bf16", (long long)B, (long long)T, ce_device_roof(device, dtype) * 1e-9,
            copy_rate * 1e-9);
     refill_all();
+    others[0] = 0;
     try_products();
     refill_all();
     try_walks();
@@ -558,10 +570,13 @@ static void show_all(void)
 
 int main(int count, char **arguments)
 {
-    const char *kind = "cpu";
+    const char *kind = "cpu", *chosen = NULL;
+    static const char *const ways[] = { "fp32", "bf16", "native" };
     int threads = 0, samples = (int)B, length = (int)T;
     bench_arguments(count, arguments,
                     (const bench_option[]){ { "--device", .word = &kind, .choices = "cpu|cuda" },
+                                            { "--only", .word = &only },
+                                            { "--way", .word = &chosen, .choices = "fp32|bf16|native" },
                                             { "THREADS", .number = &threads, .min = 0, .max = 1024 },
                                             { "SAMPLES", .number = &samples, .min = 1, .max = 64 },
                                             { "LENGTH", .number = &length, .min = 1, .max = 1 << 20 },
@@ -570,6 +585,8 @@ int main(int count, char **arguments)
     T = length;
     N = B * T;
     for (int way = 0; way < WAYS; way++) {
+        if (chosen && strcmp(chosen, ways[way]) != 0)
+            continue;
         dtype = way == FP32 ? CS_F32 : CS_BF16;
         CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = kind, .threads = threads, .local_ranks = 1 }));
         if (way == NATIVE && !(ce_device_methods(device, dtype, false) & 1u << CE_METHOD_NATIVE)) {
@@ -581,5 +598,6 @@ int main(int count, char **arguments)
         show_all();
         ce_device_close(device);
     }
+    bench_must_measure(measured > 0, others[0] ? others : "the CPU's ways to multiply: it lacks native bf16 products");
     return 0;
 }

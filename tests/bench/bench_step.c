@@ -1,17 +1,20 @@
 /* bench_step.c - one optimizer step: tokens/s, CPU time, share of the matrix roof, time of each phase, memory.
  *
- *     bench_step [--model gpt2|llama-125m] [--rounds N] [--steps N] [--accumulation N] [--vocabulary N]
- *                [--precision fp32|bf16] [--seq 256|64] [--layout 1x2|2x1] [--stage 0,2,3]
- *                [--tp] [--products auto|fixed|native|sgemm|packed] [--peer torch|compiled|deepspeed]
+ *     bench_step [--model gpt2|llama-125m|llama-long] [--rounds N] [--steps N] [--accumulation N] [--vocabulary N]
+ *                [--precision fp32|bf16] [--seq 64|256|2048|4096|8192] [--layout 1x2|2x1]
+ *                [--stage 0,2,3] [--tp] [--products auto|fixed|native|sgemm|packed]
+ *                [--peer torch|pure|compiled|deepspeed]
  *     bench_step --device cuda [--model NAME] [--rounds N] [--steps N] [--vocabulary N] [--batch N]
  *                [--graphs on|off|both]
  *
- * On the CPU the models are GPT-2 124M (tied head) and a Llama of 124.7M (12 layers, 768 wide, 12 heads of queries and
- * 4 of keys, 2048 inside the feed-forward, vocabulary 32000, untied head). If no option selects workloads, these run:
- * bf16 and fp32, micro-batches of 4 x 256 and 4 x 64, 1 rank x 2 threads and 2 ranks x 1 thread, stages 0 and 3. The
- * stages of --stage run in turn in each round, and in opposite order in every second round. The speed of each stage is
- * divided by the speed of the first stage in the same round. With --tp, workloads of 2 ranks also run with tensor
- * parallelism over the ranks, without and with sequence parallelism, as further stages.
+ * On the CPU the models are GPT-2 124M (tied head), a Llama of 124.7M (12 layers, 768 wide, 12 heads of queries and
+ * 4 of keys, 2048 inside the feed-forward, vocabulary 32000, untied head), and for long sequences a Llama of 123.6M (12
+ * heads of keys, vocabulary 50304, tied head). If no option selects workloads, these run: bf16 and fp32, 1 rank x 2
+ * threads and 2 ranks x 1 thread, stages 0 and 3, micro-batches of 4 x 256 and 4 x 64; of the long model one sample of
+ * 2,048, 4,096 and 8,192 tokens, on one rank. --batch replaces the number of samples. The stages of --stage run in turn
+ * in each round, and in opposite order in every second round. The speed of each stage is divided by the speed of the
+ * first stage in the same round. With --tp, workloads of 2 ranks also run with tensor parallelism over the ranks,
+ * without and with sequence parallelism, as further stages.
  *
  * On a GPU the models of the table below run in bf16 on one rank. The times of the phases are measured in a second run,
  * in which each phase waits for the device. --batch replaces the micro-batch of the table. --graphs sets
@@ -24,8 +27,9 @@
  *
  * If CSPEED_PEER_PYTHON names a Python that has torch, each round also runs a peer on the same work, and ratios are
  * printed with their spread. On a GPU the peer is tests/peers/step_cuda.py. On the CPU it is step_torch.py, at stage 0,
- * with the faster of two allocators (--peer compiled: also with torch.compile), or deepspeed_cpu.py, at any stage, with
- * the tuned allocator. tests/peers/tp_same.py compares tensor parallelism. */
+ * with the faster of two allocators (--peer pure: in bf16 with bf16 parameters and without fp32 copies; --peer
+ * compiled: also with torch.compile), or deepspeed_cpu.py, at any stage, with the tuned allocator.
+ * tests/peers/tp_same.py compares tensor parallelism. */
 #include "bench.h"
 #include "cspeed/cspeed.h"
 
@@ -45,7 +49,8 @@ typedef struct {
     const char *name;
     int vocabulary;
     int batch, length; /* samples of a micro-batch on a GPU, and tokens of a sample; 0: the model is for the CPU only */
-    bool cpu;
+    int samples;       /* samples of a micro-batch on the CPU; 0: the model is for GPUs only */
+    const int *lengths; /* tokens of a sample on the CPU; 0 ends the list */
     const char *json;
 } shape;
 
@@ -58,17 +63,20 @@ typedef struct {
 /* `products`: the value of cspeed.products. `peer_program`: the program with which a CPU run is compared. */
 static const char *products = "auto", *peer_program = "torch";
 
+static const int short_lengths[] = { 256, 64, 0 }, long_lengths[] = { 2048, 4096, 8192, 0 };
+
 /* --vocabulary replaces the vocabulary of all models. */
 static shape models[] = {
-    { "gpt2", 50304, 32, 1024, true,
+    { "gpt2", 50304, 32, 1024, 4, short_lengths,
       "\"model_type\": \"gpt2\", \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0" },
-    { "gpt2-xl", 50304, 8, 1024, false,
+    { "gpt2-xl", 50304, 8, 1024, 0, NULL,
       "\"model_type\": \"gpt2\", \"n_embd\": 1600, \"n_layer\": 48, \"n_head\": 25, \"resid_pdrop\": 0, "
       "\"embd_pdrop\": 0, \"attn_pdrop\": 0" },
-    { "llama-125m", 32000, 0, 0, true, LLAMA(768, 12, 12, 4, 2048, false) },
-    { "llama-1b", 128256, 8, 2048, false, LLAMA(2048, 16, 32, 8, 8192, true) },
-    { "llama-3b", 128256, 4, 2048, false, LLAMA(3072, 28, 24, 8, 8192, true) },
-    { "llama-8b", 128256, 2, 2048, false, LLAMA(4096, 32, 32, 8, 14336, false) },
+    { "llama-125m", 32000, 0, 0, 4, short_lengths, LLAMA(768, 12, 12, 4, 2048, false) },
+    { "llama-long", 50304, 0, 0, 1, long_lengths, LLAMA(768, 12, 12, 12, 2048, true) },
+    { "llama-1b", 128256, 8, 2048, 0, NULL, LLAMA(2048, 16, 32, 8, 8192, true) },
+    { "llama-3b", 128256, 4, 2048, 0, NULL, LLAMA(3072, 28, 24, 8, 8192, true) },
+    { "llama-8b", 128256, 2, 2048, 0, NULL, LLAMA(4096, 32, 32, 8, 14336, false) },
 };
 
 typedef struct {
@@ -274,20 +282,27 @@ static figures better(figures a, figures b)
     return fast;
 }
 
+/* Returns true if the chosen peer trains this workload. PyTorch has no ZeRO stages on CPUs. */
+static bool has_peer(const workload *work)
+{
+    bool any_stage = strcmp(work->device, "cuda") == 0 || strcmp(peer_program, "deepspeed") == 0;
+    return work->tp == 1 && (work->stage == 0 || any_stage);
+}
+
 static figures train_peer(const workload *work)
 {
     char tuned[64];
-    if (work->tp > 1)
+    if (!has_peer(work))
         return (figures){ 0 };
     if (strcmp(work->device, "cuda") == 0)
         return train_peer_with(work, "step_cuda.py", work->pure ? "--pure" : "");
     snprintf(tuned, sizeof tuned, "--allocator tuned --stage %d", work->stage);
     if (strcmp(peer_program, "deepspeed") == 0)
         return train_peer_cpu(work, "deepspeed_cpu.py", tuned);
-    if (work->stage > 0)
-        return (figures){ 0 };
-    figures eager = better(train_peer_cpu(work, "step_torch.py", "--allocator default"),
-                           train_peer_cpu(work, "step_torch.py", "--allocator tuned"));
+    bool pure = strcmp(peer_program, "pure") == 0 && strcmp(work->precision, "bf16") == 0;
+    figures eager =
+        better(train_peer_cpu(work, "step_torch.py", pure ? "--pure --allocator default" : "--allocator default"),
+               train_peer_cpu(work, "step_torch.py", pure ? "--pure --allocator tuned" : "--allocator tuned"));
     if (strcmp(peer_program, "compiled") != 0)
         return eager;
     return better(eager, train_peer_cpu(work, "step_torch.py", "--allocator tuned --compile"));
@@ -328,8 +343,10 @@ static void print_peer(const series *s, int rounds)
 {
     figures theirs = middle_of(s->theirs, rounds);
     for (int i = 0; i < rounds; i++)
-        if (s->theirs[i].rate == 0)
+        if (s->theirs[i].rate == 0) {
+            printf("%s", getenv("CSPEED_PEER_PYTHON") && has_peer(&s->work) ? "  the peer printed no figures" : "");
             return;
+        }
     printf("  peer %7.1f tok/s  %6.3f ms CPU/token  peak %5.0f MB  ratio ", theirs.rate, theirs.cpu, theirs.peak_mb);
     print_ratio(s->ours, s->theirs, false, rounds);
     if (theirs.cpu > 0) {
@@ -426,11 +443,11 @@ static selection read_choice(int argc, char **argv)
                     (const bench_option[]){
                         { "--device", .word = &choice.device, .choices = "cpu|cuda" },
                         { "--model", .word = &choice.model,
-                          .choices = "gpt2|gpt2-xl|llama-125m|llama-1b|llama-3b|llama-8b" },
+                          .choices = "gpt2|gpt2-xl|llama-125m|llama-long|llama-1b|llama-3b|llama-8b" },
                         { "--precision", .word = &choice.precision, .choices = "fp32|bf16" },
                         { "--layout", .word = &choice.layout, .choices = "1x2|2x1" },
                         { "--products", .word = &products, .choices = "auto|fixed|native|sgemm|packed" },
-                        { "--peer", .word = &peer_program, .choices = "torch|compiled|deepspeed" },
+                        { "--peer", .word = &peer_program, .choices = "torch|pure|compiled|deepspeed" },
                         { "--graphs", .word = &choice.graphs, .choices = "on|off|both" },
                         { "--stage", .word = &choice.stages, .choices = "0|1|2|3|0,1|0,2|0,3|2,3|0,2,3|0,1,2,3" },
                         { "--tp", .given = &choice.tp },
@@ -464,26 +481,33 @@ static void bench_stages(const selection *choice, workload work, measurement *sh
     bench(choice, all, stages, shared);
 }
 
+/* Measures the workloads of one model, precision and length. All ranks have the same number of samples. */
+static void bench_layouts(const selection *choice, const shape *model, const char *precision, int length,
+                          measurement *shared)
+{
+    int samples = choice->batch ? choice->batch : model->samples;
+    for (int ranks = 1; ranks <= 2 && samples % ranks == 0; ranks++)
+        bench_stages(choice,
+                     (workload){ .model = model,
+                                 .device = "cpu",
+                                 .precision = precision,
+                                 .batch = samples,
+                                 .length = length,
+                                 .ranks = ranks,
+                                 .threads = 3 - ranks,
+                                 .steps = choice->steps,
+                                 .accumulation = choice->accumulation,
+                                 .tp = 1 },
+                     shared);
+}
+
 static void bench_cpu(const selection *choice, measurement *shared)
 {
     static const char *const precisions[] = { "fp32", "bf16" };
-    static const int lengths[] = { 256, 64 };
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        for (int p = 0; p < 2 && models[i].cpu; p++)
-            for (int l = 0; l < 2; l++)
-                for (int ranks = 1; ranks <= 2; ranks++)
-                    bench_stages(choice,
-                                 (workload){ .model = &models[i],
-                                             .device = "cpu",
-                                             .precision = precisions[p],
-                                             .batch = choice->batch ? choice->batch : 4,
-                                             .length = lengths[l],
-                                             .ranks = ranks,
-                                             .threads = 3 - ranks,
-                                             .steps = choice->steps,
-                                             .accumulation = choice->accumulation,
-                                             .tp = 1 },
-                                 shared);
+        for (int p = 0; p < 2 && models[i].samples; p++)
+            for (const int *length = models[i].lengths; *length; length++)
+                bench_layouts(choice, &models[i], precisions[p], *length, shared);
 }
 
 static void bench_gpu(const selection *choice, measurement *shared)
@@ -526,6 +550,7 @@ int main(int argc, char **argv)
     munmap(shared, sizeof *shared);
     bench_must_measure(measured > 0,
                        "the workloads of the device: on CPUs gpt2 and llama-125m in fp32 and bf16, --seq 256 "
-                       "and 64, --layout 1x2 and 2x1; on a GPU each model in bf16 with its own --seq");
+                       "and 64, --layout 1x2 and 2x1, and llama-long with --seq 2048, 4096 and 8192, --layout 1x2; "
+                       "on a GPU each model in bf16 with its own --seq");
     return 0;
 }

@@ -1,8 +1,8 @@
 """step_models.py - the models of step_torch.py and deepspeed_cpu.py, and how their ranks start.
 
-GPT-2 of 124 million parameters (vocabulary 50304, tied head), a byte-level one of 10.8 million, and a Llama of 124.7
-million (vocabulary 32000, 4 heads of keys for 12 of queries, untied head). No dropout; attention is
-scaled_dot_product_attention.
+GPT-2 of 124 million parameters (vocabulary 50304, tied head), a byte-level one of 10.8 million, a Llama of 124.7
+million (vocabulary 32000, 4 heads of keys for 12 of queries, untied head), and a Llama of 123.6 million for long
+sequences (vocabulary 50304, 12 heads of keys, tied head). No dropout; attention is scaled_dot_product_attention.
 """
 import ctypes
 import os
@@ -17,10 +17,11 @@ MODELS = {
     "gpt2": ("gpt2", 12, 12, 12, 768, 3072, 50304, True),
     "byte": ("gpt2", 6, 6, 6, 384, 1536, 256, True),
     "llama-125m": ("llama", 12, 12, 4, 768, 2048, 32000, False),
+    "llama-long": ("llama", 12, 12, 12, 768, 2048, 50304, True),
 }
 TUNED = ("glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=100000000000:"
          "glibc.malloc.mmap_threshold=100000000000:glibc.malloc.top_pad=268435456")
-POSITIONS = 1024  # of GPT-2
+POSITIONS = {"gpt2": 1024, "llama": 8192}
 THETA = 500000.0
 
 
@@ -79,13 +80,14 @@ def model_of(torch, name, vocabulary):
         def __init__(self):
             super().__init__()
             self.tokens = nn.Embedding(vocabulary, width)
-            self.positions = None if llama else nn.Embedding(POSITIONS, width)
+            self.positions = None if llama else nn.Embedding(POSITIONS[family], width)
             self.blocks = nn.ModuleList(Block() for _ in range(layers))
             self.norm = norm()
             self.head = nn.Linear(width, vocabulary, bias=False)
             if tied:
                 self.head.weight = self.tokens.weight
-            angles = torch.outer(torch.arange(POSITIONS), THETA ** (-torch.arange(0, head, 2) / head)).repeat(1, 2)
+            turns = THETA ** (-torch.arange(0, head, 2) / head)
+            angles = torch.outer(torch.arange(POSITIONS[family]), turns).repeat(1, 2)
             self.register_buffer("cosine", angles.cos(), persistent=False)
             self.register_buffer("sine", angles.sin(), persistent=False)
             for parameter in self.parameters():

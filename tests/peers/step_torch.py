@@ -1,11 +1,12 @@
 """step_torch.py - the speed of PyTorch on the training step that bench_step measures on a CPU.
 
-usage: python tests/peers/step_torch.py [--model gpt2|byte|llama-125m] [--dtype fp32|bf16] [--batch 4] [--seq 256]
-           [--ranks 1] [--threads 2] [--accumulation 1] [--allocator default|tuned] [--compile]
+usage: python tests/peers/step_torch.py [--model gpt2|byte|llama-125m|llama-long] [--dtype fp32|bf16] [--pure]
+           [--batch 4] [--seq 256] [--ranks 1] [--threads 2] [--accumulation 1] [--allocator default|tuned] [--compile]
            [--optimizer fused|foreach|loop] [--steps 7] [--seconds 120]
 
 The models are those of step_models.py. A step takes --batch sequences over all ranks, --accumulation times: random
-tokens, AdamW, clipping to norm 1.0, set_to_none; bf16 is autocast. With --ranks 2 and more: DistributedDataParallel
+tokens, AdamW, clipping to norm 1.0, set_to_none; bf16 is autocast, with
+--pure the parameters are bf16 and there are no fp32 copies. With --ranks 2 and more: DistributedDataParallel
 over Gloo, each rank on cores of its own. `tuned` starts the interpreter again with huge pages and no trimming in glibc's
 malloc. Warming up ends after half of --seconds at the latest, measuring after --steps steps or --seconds; one step at
 least is measured. Prints one line; the speed is that of the median step, CPU seconds are those of all ranks, memory is
@@ -28,6 +29,7 @@ def options():
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", choices=MODELS, default="gpt2")
     parser.add_argument("--dtype", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--pure", action="store_true")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--seq", type=int, default=256)
     parser.add_argument("--ranks", type=int, default=1)
@@ -44,6 +46,8 @@ def options():
     chosen.vocabulary = chosen.vocabulary or vocabulary_of(chosen.model)
     if chosen.batch % chosen.ranks:
         parser.error(f"--batch {chosen.batch} cannot be dealt to {chosen.ranks} ranks evenly")
+    if chosen.pure and chosen.dtype != "bf16":
+        parser.error("--pure needs --dtype bf16")
     return chosen
 
 
@@ -54,7 +58,7 @@ def optimizer_of(torch, model, how):
 
 def micro_batch(torch, chosen, trained, tokens, last):
     """Forward and backward; DDP reduces gradients in the last micro-batch of a step only."""
-    cast = torch.autocast("cpu", dtype=torch.bfloat16) if chosen.dtype == "bf16" else contextlib.nullcontext()
+    cast = torch.autocast("cpu", dtype=torch.bfloat16) if chosen.dtype == "bf16" and not chosen.pure else contextlib.nullcontext()
     with contextlib.nullcontext() if last or not hasattr(trained, "no_sync") else trained.no_sync():
         with cast:
             result = trained(tokens[:, :-1], tokens[:, 1:])
@@ -68,6 +72,8 @@ def measure(chosen, rank, ranks):
     torch.set_num_threads(chosen.threads)
     torch.manual_seed(0)
     model = model_of(torch, chosen.model, chosen.vocabulary)
+    if chosen.pure:
+        model.bfloat16()
     optimizer = optimizer_of(torch, model, chosen.optimizer)
     trained = model
     if ranks > 1:
@@ -117,7 +123,7 @@ def main():
               f"threads={chosen.threads} tokens_per_s={1e3 * tokens / median:.1f} "
               f"cpu_ms_per_token={1e3 * cpu / tokens:.4f} peak_mb={peak:.0f} step_ms={median:.1f} "
               f"least_ms={min(times):.1f} most_ms={max(times):.1f} steps={len(times)} model={chosen.model} "
-              f"allocator={chosen.allocator} compile={chosen.compile} optimizer={chosen.optimizer} loss={loss:.3f} "
+              f"allocator={chosen.allocator} compile={chosen.compile} pure={chosen.pure} optimizer={chosen.optimizer} loss={loss:.3f} "
               f"version={version}", flush=True)
 
 
