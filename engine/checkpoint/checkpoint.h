@@ -74,6 +74,7 @@ typedef struct {
     int64_t keep_last;        /* number of newest checkpoints that pruning keeps; 0: pruning keeps all */
     /* Checkpoints whose step is a multiple of this number are never pruned; 0 means that there is no such rule. */
     int64_t keep_every;
+    int64_t keep_step; /* The checkpoint of this step is never pruned; 0 means that there is none. */
     int64_t step;
     /* On rank 0, the list of the checkpoints that this one continues (line.h). When the save is complete, this
      * checkpoint is added to the list. NULL means that the manifest gets no list. */

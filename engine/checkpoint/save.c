@@ -211,35 +211,42 @@ static bool is_own(const ce_catalog_item *item)
     return ce_tag_escape(name, item->tag) == CS_OK && strcmp(name, item->name) == 0;
 }
 
-static cs_status prune_catalog(const ce_catalog *catalog, const char *dir, const char *latest, int64_t keep_last,
-                               int64_t keep_every)
+/* Returns true if the checkpoint is kept whatever its age. */
+static bool is_kept(const ce_checkpoint_content *content, const char *latest, const ce_catalog_item *item)
+{
+    return strcmp(item->name, latest) == 0 || (content->keep_step > 0 && item->step == content->keep_step) ||
+           (content->keep_every > 0 && item->step % content->keep_every == 0);
+}
+
+static cs_status prune_catalog(const ce_catalog *catalog, const char *dir, const char *latest,
+                               const ce_checkpoint_content *content)
 {
     int64_t kept = 0;
     for (int64_t i = 0; i < catalog->count; i++) {
         const ce_catalog_item *item = &catalog->items[i];
         if (!is_own(item) || ce_line_is_abandoned(item))
             continue;
-        if (kept++ < keep_last || strcmp(item->name, latest) == 0 || (keep_every > 0 && item->step % keep_every == 0))
+        if (kept++ < content->keep_last || is_kept(content, latest, item))
             continue;
         CE_TRY(ce_staging_discard(dir, item->name));
     }
     return CS_OK;
 }
 
-/* Deletes complete checkpoints of dir. If `keep_last` is 0, nothing is deleted. Five kinds of checkpoints are kept: the
- * `keep_last` newest checkpoints; if `keep_every` is not 0, those whose step is a multiple of `keep_every`; the
- * checkpoint that dir/latest names; checkpoints of abandoned branches (line.h); and checkpoints whose directory the
+/* Deletes complete checkpoints of dir. If `keep_last` is 0, nothing is deleted. Six kinds of checkpoints are kept: the
+ * `keep_last` newest checkpoints; if `keep_every` is not 0, those whose step is a multiple of `keep_every`; those of the
+ * step `keep_step`; the checkpoint that dir/latest names; checkpoints of abandoned branches (line.h); and checkpoints whose directory the
  * user has renamed, so that the name of the directory is not the escaped form of the tag. */
-static cs_status prune(const char *dir, int64_t keep_last, int64_t keep_every)
+static cs_status prune(const char *dir, const ce_checkpoint_content *content)
 {
     char latest[CE_TAG_BYTES];
     CE_CLOSED(ce_catalog_close) ce_catalog catalog = { 0 };
-    if (keep_last <= 0)
+    if (content->keep_last <= 0)
         return CS_OK;
     CE_TRY(ce_catalog_latest(latest, dir));
     CE_TRY(ce_catalog_open(&catalog, dir));
     ce_line_follow(&catalog, dir, latest);
-    return prune_catalog(&catalog, dir, latest, keep_last, keep_every);
+    return prune_catalog(&catalog, dir, latest, content);
 }
 
 /* ---- commit ---- */
@@ -257,7 +264,7 @@ cs_status ce_save_commit(ce_save *s)
                cs_error());
     ce_staging_close(&s->staging);
     s->path = NULL;
-    if (aside && prune(s->dir, s->content->keep_last, s->content->keep_every) != CS_OK)
+    if (aside && prune(s->dir, s->content) != CS_OK)
         ce_log(CE_LOG_WARNING, "an old checkpoint could not be removed, and the next save tries again: %s", cs_error());
     return CS_OK;
 }

@@ -28,6 +28,7 @@ enum { CE_CONFIG_FILES = 256 };
 enum { CE_CHOOSE_AUTO_DEVICE, CE_CHOOSE_CPU, CE_CHOOSE_CUDA };           /* values of the key `device` */
 enum { CE_PACK_WINDOWS, CE_PACK_DOCUMENTS };                             /* values of the key `packing` */
 enum { CE_EXPORT_AUTO, CE_EXPORT_FP32, CE_EXPORT_BF16, CE_EXPORT_FP16 }; /* values of the key `export_dtype` */
+enum { CE_BEST_LOSS, CE_BEST_ACCURACY, CE_BEST_MARGIN };                 /* values of the key `best_metric` */
 enum { CE_EVALUATE_ON_ALL, CE_EVALUATE_ON_RANK0 };
 /* values of the key `products`; from CE_PRODUCTS_FIXED on, they are in the order of the enum ce_method */
 enum { CE_PRODUCTS_AUTO, CE_PRODUCTS_FIXED, CE_PRODUCTS_NATIVE, CE_PRODUCTS_SGEMM, CE_PRODUCTS_PACKED };
@@ -182,6 +183,10 @@ typedef struct {
     const char *export_folder; /* folder of the export; NULL means that there is none */
     int export_dtype;          /* CE_EXPORT_* */
     int64_t save_interval, keep_last, keep_every, eval_interval, eval_batches, nan_patience;
+    bool keep_best;
+    int best_metric; /* CE_BEST_* */
+    int64_t early_stopping_patience;
+    double early_stopping_threshold;
     int64_t saves_per_epoch, evals_per_epoch; /* if above 0, they replace save_interval and eval_interval */
     int eval_on;                              /* CE_EVALUATE_ON_* */
     int device;                               /* CE_CHOOSE_* */

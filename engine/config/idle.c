@@ -11,7 +11,7 @@ typedef struct {
     bool is_idle;
     const char *why;
 } row;
-enum { ROWS = 23 };
+enum { ROWS = 25 };
 
 /* Sets the rows of the keys that may have no effect. */
 static void judge(const ce_settings *s, row rows[ROWS])
@@ -45,6 +45,9 @@ static void judge(const ce_settings *s, row rows[ROWS])
         { "cspeed.export_dtype", !s->export_folder, no_folder },
         { "cspeed.lora.merge", !s->export_folder, no_folder },
         { "cspeed.keep_every", s->keep_last == 0, "cspeed.keep_last is 0, so all checkpoints are kept" },
+        { "cspeed.best_metric", !s->keep_best && s->early_stopping_patience == 0,
+          "neither cspeed.keep_best nor cspeed.early_stopping_patience is set" },
+        { "cspeed.early_stopping_threshold", s->early_stopping_patience == 0, "cspeed.early_stopping_patience is 0" },
         { "cspeed.trace.first_step", !s->trace.file, no_file },
         { "cspeed.trace.steps", !s->trace.file, no_file },
     };

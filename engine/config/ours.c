@@ -46,6 +46,17 @@ static const ce_key cspeed[] = {
         "keep_every", INT, keep_every, "0", 0, MAX_EXACT, NULL,
         "checkpoints of steps that are multiples of this number are never removed by keep_last; 0: keep_last decides alone"),
     SUPPORTED(
+        "keep_best", BOOL, keep_best, "false", 0, 0, NULL,
+        "true: each evaluation on data.valid that is the best so far is followed by a checkpoint, which is not removed before a better one is complete; the export and the sample at the end are of the best checkpoint"),
+    SUPPORTED(
+        "best_metric", CHOICE, best_metric, "\"loss\"", 0, 0, "loss|rewards/accuracies|rewards/margins",
+        "value of an evaluation that decides which is the best: the least loss, or in preference training the greatest of one of the others"),
+    SUPPORTED(
+        "early_stopping_patience", INT, early_stopping_patience, "0", 0, MAX_EXACT, NULL,
+        "the training ends after this many evaluations in a row that are not better than the best one by more than early_stopping_threshold; 0: no early end"),
+    SUPPORTED("early_stopping_threshold", NUMBER, early_stopping_threshold, "0", 0, MAX_EXACT, NULL,
+              "how much better than the best one an evaluation must be to count for early_stopping_patience"),
+    SUPPORTED(
         "nan_patience", INT, nan_patience, "10", 0, MAX_EXACT, NULL,
         "after this many steps in a row whose loss or gradients are not finite, or in which no sample has a target or all gradients are zero, the run ends with exit code 1 and is not restarted; steps with a finite loss that a dynamic loss scale skips do not count; 0: never"),
     SUPPORTED(

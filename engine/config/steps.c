@@ -69,6 +69,7 @@ static void (*const steps[])(cs_config *config) = {
     ce_sections_resolve,
     ce_monitors_resolve,
     ce_courses_resolve,
+    ce_habits_resolve,      /* needs the files of data.valid, which ce_data_resolve reads */
     ce_preference_resolve,  /* refuses data and curricula by what ce_data_resolve and ce_courses_resolve set */
     read_optimizer,
     ce_mesh_check,          /* refuses some optimizers */

@@ -39,21 +39,23 @@ static int64_t count_prunable(const char *dir)
     return count;
 }
 
-/* Returns by how many checkpoints `dir` grows at most while `saves` checkpoints are saved. One more than keep_last may
- * exist at the same time, because an old checkpoint is deleted only after a new one is complete. */
-static int64_t count_more(const char *dir, int64_t saves, int64_t keep_last)
+/* Returns by how many checkpoints `dir` grows at most while `saves` checkpoints are saved. More than keep_last may exist
+ * at the same time: one, because an old checkpoint is deleted only after a new one is complete, and with cspeed.keep_best
+ * the best one. */
+static int64_t count_more(const char *dir, int64_t saves, int64_t keep_last, bool keep_best)
 {
     if (keep_last == 0)
         return saves;
-    int64_t there = count_prunable(dir);
+    int64_t there = count_prunable(dir), most = keep_last + 1 + keep_best;
     there = there < keep_last ? there : keep_last;
-    return there + saves < keep_last + 1 ? saves : keep_last + 1 - there;
+    return there + saves < most ? saves : most - there;
 }
 
 cs_status cs_checkpoint_room(const cs_engine *engine, const char *dir, int64_t saves)
 {
     struct statvfs about;
-    int64_t keep_last = engine->settings->keep_last, more = count_more(dir, saves, keep_last);
+    int64_t keep_last = engine->settings->keep_last,
+            more = count_more(dir, saves, keep_last, engine->settings->keep_best);
     double each = 1.05 * (double)bytes_of(engine);
     if (statvfs(dir, &about) != 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "%s: asking for its free space", dir);

@@ -212,6 +212,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
         /* As long as steps have a loss or gradients that are not finite, no older checkpoint is deleted. */
         .keep_last = engine->metrics.not_finite > 0 ? 0 : engine->settings->keep_last,
         .keep_every = engine->settings->keep_every,
+        .keep_step = engine->saving->kept_step,
         .step = engine->metrics.step,
         .writing = { .threads = (int)engine->settings->writer_threads,
                      .buffer_bytes = (size_t)engine->settings->io_buffer_size,
@@ -230,6 +231,11 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
     json_decref((json_t *)(uintptr_t)content.provenance);
     engine->started += ce_clock_seconds() - started; /* The time of saving does not count as time of the step. */
     return status;
+}
+
+void cs_keep_checkpoint(cs_engine *engine, int64_t step)
+{
+    engine->saving->kept_step = step;
 }
 
 /* ---- load ---- */

@@ -33,6 +33,7 @@ typedef struct {
 struct ce_saving {
     ce_async_save async;
     ce_ancestry ancestry;
+    int64_t kept_step; /* the step of cs_keep_checkpoint; 0 if there is none */
     struct {
         ce_schedule_settings schedule; /* the schedule of the checkpoint from which the training resumed */
         bool known;                    /* `schedule` is set, and has not yet been compared with this run's schedule */

@@ -500,6 +500,10 @@ bool cs_ends_text(const cs_engine *engine, int32_t token);
  * at a time may save in a folder; the program has to ensure this, as programs/train/owner.c does. Collective. */
 cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag, const char *client_state);
 
+/* Later saves do not remove the checkpoint of this step, whatever cspeed.keep_last is, until the next call; 0: none.
+ * The call is needed on rank 0, and again after a program has started anew. */
+void cs_keep_checkpoint(cs_engine *engine, int64_t step);
+
 /* With cspeed.async_save, cs_save_checkpoint returns when the save has begun. The state is copied before the next
  * update, and a thread writes the copy. The results of the training have the same bits as without cspeed.async_save. A
  * second save waits for the first. If a save fails, a message is printed at once, and the next cs_save_checkpoint,

@@ -75,6 +75,17 @@ static void draw_curve(const session *run)
     cs_plot_free(curves, CURVES);
 }
 
+/* Says where the training is and how it continues. */
+static void say_place(const session *run, const char *output)
+{
+    int64_t done = cs_last_step(run->engine).step;
+    CE_FREED char *more = best_ends(run)
+                              ? ce_must_print("--set cspeed.early_stopping_patience=%" PRId64, 2 * run->best.waited)
+                              : ce_must_print("--steps %" PRId64, 2 * done);
+    say("the training is in %s, at step %" PRId64 "; the same command with %s%s continues it", output, done, more,
+        cs_config_get_string(run->config, "cspeed.export") ? " --export NEW_FOLDER" : "");
+}
+
 void ending_print(const session *run)
 {
     char program[PATH_BYTES];
@@ -87,17 +98,18 @@ void ending_print(const session *run)
     CE_FREED char *output = quoted(source);
     CE_FREED char *export = ce_must_print("%s_exported", source);
     CE_FREED char *exported = quoted(export);
-    int64_t done = cs_last_step(run->engine).step;
+    CE_FREED char *tag = best_tag(run);
+    CE_FREED char *chosen = tag ? ce_must_print(" --tag %s", tag) : ce_must_copy("");
     bool tokenizer = cs_vocabulary(run->engine) == 256 || cs_config_get_string(run->config, "cspeed.model");
     bool chats = cs_config_get_string(run->config, "cspeed.data.template") != NULL;
     bool adapters = cs_config_get_int(run->config, "cspeed.lora.r") > 0;
     draw_curve(run);
-    say("the training is in %s, at step %" PRId64 "; the same command with --steps %" PRId64 "%s continues it", output,
-        done, 2 * done, cs_config_get_string(run->config, "cspeed.export") ? " --export NEW_FOLDER" : "");
+    say_place(run, output);
     if (metrics)
         say("`%scspeed plot %s` draws its curves", bin, plotted);
     if (!run->exported)
-        say("`%scspeed export %s %s` writes a %s folder", bin, output, exported, adapters ? "PEFT" : "Hugging Face");
-    say("`%scspeed generate %s%s%s --prompt TEXT` %s", bin, output, tokenizer ? "" : " --tokenizer FOLDER",
-        chats ? " --chat" : "", chats ? "answers your messagesr messages" : "continues a text");
+        say("`%scspeed export %s %s%s` writes a %s folder", bin, output, exported, chosen,
+            adapters ? "PEFT" : "Hugging Face");
+    say("`%scspeed generate %s%s%s%s --prompt TEXT` %s", bin, output, chosen, tokenizer ? "" : " --tokenizer FOLDER",
+        chats ? " --chat" : "", chats ? "answers your messages" : "continues a text");
 }

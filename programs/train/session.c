@@ -34,7 +34,6 @@ static cs_scores validate(session *run)
         say("step %" PRId64 "  valid loss %.4f", step, scores.loss);
     }
     cs_write_scores(run->engine, &scores);
-    run->best = scores.loss < run->best || isnan(run->best) ? scores.loss : run->best;
     return scores;
 }
 
@@ -63,15 +62,16 @@ static void say_asked_end(const session *run)
         say("a signal ends the training after step %" PRId64 ", and no checkpoint was saved", step);
 }
 
-static void save(session *run)
+/* Saves a checkpoint. Returns false if none was saved, because a parameter is not finite, and the training continues. */
+static bool save(session *run)
 {
     cs_metrics m = cs_last_step(run->engine);
-    CE_FREED char *best = isfinite(run->best) ? ce_must_print("%.17g", run->best) : ce_must_print("null");
+    CE_FREED char *best = best_text(run);
     CE_FREED char *fitted = run->fitted ? ce_must_print(", \"fitted_steps\": %" PRId64, run->steps) : ce_must_copy("");
     CE_FREED char *spent =
         run->budget.seconds > 0 ? ce_must_print(", \"trained_seconds\": %.3f", run->budget.spent) : ce_must_copy("");
     CE_FREED char *client = ce_must_print("{\"step\": %" PRId64 ", \"epoch\": %.9g, \"samples\": %" PRId64
-                                          ", \"tokens\": %" PRId64 ", \"best_valid_loss\": %s%s%s}",
+                                          ", \"tokens\": %" PRId64 ", %s%s%s}",
                                           m.step, m.epoch, m.samples, m.tokens, best, fitted, spent);
     owner_check(run->engine);
     cs_status status = cs_save_checkpoint(run->engine, run->output, NULL, client);
@@ -85,6 +85,7 @@ static void save(session *run)
                  "because its parameters are finite, and earlier ones are kept: --tag returns to one of them",
                  m.step);
     say_saved(run);
+    return status == CS_OK;
 }
 
 /* Returns the seconds since the previous call of this function. */
@@ -125,18 +126,26 @@ void session_step(session *run)
     bool last = m.step == run->steps,
          check = last || count_evaluations(run, m.step) > count_evaluations(run, m.step - 1);
     cs_scores valid = check ? validate(run) : (cs_scores){ .loss = (double)NAN };
+    bool better = check && run->valid && best_take(run, &valid), saved = false;
+    if (!last && best_ends(run)) {
+        best_say_end(run);
+        run->steps = m.step;
+        last = true;
+    }
     cs_expert_load load = cs_expert_load_of(run->engine);
     metrics_file_write(&run->metrics, &m, &valid, learns_pairs(run), &load, check);
     say_saved(run);
     bool asked = cs_save_asked(run->engine);
     if (asked)
         say("step %" PRId64 "  a signal asks for a checkpoint", m.step);
-    if (asked || last || count_saves(run, m.step) > count_saves(run, m.step - 1)) {
+    if (asked || last || better || count_saves(run, m.step) > count_saves(run, m.step - 1)) {
         if (m.not_finite > 0 && !last)
             complain("no checkpoint of step %" PRId64 ": its loss or its gradients are not finite", m.step);
         else
-            save(run);
+            saved = save(run);
     }
+    if (better && !saved)
+        best_withdraw(run);
     if (asked) { /* with cspeed.async_save too, whoever asks waits for the complete checkpoint */
         CS_MUST(cs_finish_checkpoint(run->engine));
         say_saved(run);
@@ -207,11 +216,14 @@ static void resume(session *run)
     CS_MUST(status);
     if (!run->source)
         return;
-    run->best = number_after(client, "best_valid_loss", run->best);
     run->first = cs_last_step(run->engine).step;
-    /* a checkpoint of another run (--load) says nothing about this run's time budget */
-    if (run->source == run->output)
+    /* a checkpoint of another run (--load) says nothing about this run's time budget and its best checkpoint */
+    if (run->source == run->output) {
         resume_budget(run, client);
+        best_resume(run, client ? client : "", number_after);
+    }
+    if (best_ends(run) && run->first < run->steps)
+        run->steps = run->first;
     if (run->first <= run->steps)
         say("continuing at step %" PRId64 " of %" PRId64 ", from %s (--fresh starts over)", run->first, run->steps,
             run->source);
@@ -269,6 +281,8 @@ static void check_export(session *run)
 static void check_room(const session *run)
 {
     int64_t saves = count_saves(run, run->steps) - count_saves(run, run->first);
+    if (cs_config_get_bool(run->config, "cspeed.keep_best"))
+        saves += count_evaluations(run, run->steps) - count_evaluations(run, run->first);
     saves += run->first < run->steps && count_saves(run, run->steps) == count_saves(run, run->steps - 1);
     if (is_rank_zero() && cs_checkpoint_room(run->engine, run->output, saves) != CS_OK)
         complain("%s", cs_error());
@@ -303,7 +317,7 @@ static void report_idle_rates(const session *run)
 
 session session_open(char **argument)
 {
-    session run = { .best = (double)NAN, .saved = -1 };
+    session run = { .best = { .value = (double)NAN }, .saved = -1 };
     ce_asked_ignore_saves(); /* until the first step, after which they are answered */
     run.config = arguments_read(argument, &run.options);
     CS_MUST(train_line_need_data(run.config));
@@ -335,6 +349,8 @@ session session_open(char **argument)
         say("%s is past step %" PRId64 ": %" PRId64 " steps are done; a greater --steps N continues, --fresh starts "
             "over",
             run.source ? run.source : run.output, run.steps, run.first);
+    else if (best_ends(&run))
+        best_say_end(&run);
     else if (run.first == run.steps)
         say("%s is finished: %" PRId64 " of %" PRId64 " steps are done; a greater --steps N continues, --fresh "
             "starts over",
@@ -344,13 +360,14 @@ session session_open(char **argument)
 
 /* ---- the end ---- */
 
-/* Exports the last checkpoint. If no step was left when the run began, the last checkpoint is the one from which the
+/* Exports the best checkpoint with cspeed.keep_best, otherwise the last. If no step was left when the run began, the last checkpoint is the one from which the
  * run resumed. */
 static void export(session *run)
 {
     bool idle = run->first >= run->steps && run->source;
     const char *from = idle ? run->source : run->output;
-    const char *tag = from != run->output ? cs_config_get_string(run->config, "cspeed.tag") : NULL;
+    CE_FREED char *best = best_tag(run);
+    const char *tag = from != run->output ? cs_config_get_string(run->config, "cspeed.tag") : best;
     if (!run->exported)
         return;
     cs_status status = cs_export(run->engine, from, tag, run->exported);
@@ -399,6 +416,7 @@ void session_close(session *run)
     say_saved(run);
     end_if_asked(run);
     cs_log_summary(run->engine);
+    best_load(run);
     export(run);
     sample_text_print(run->engine, run->config);
     ending_print(run);

@@ -101,6 +101,13 @@ bool time_budget_knows(const time_budget *budget, int64_t done);
  * result would differ little from `total`. */
 int64_t time_budget_fit(const time_budget *budget, int64_t done, int64_t total, int64_t max);
 
+/* best.c: the best evaluation so far */
+typedef struct {
+    double value;   /* the value of cspeed.best_metric; NaN if there was no evaluation */
+    int64_t step;   /* the step of this evaluation; 0 if there was none */
+    int64_t waited; /* number of evaluations in a row that do not count as better, see cspeed.early_stopping_patience */
+} best_record;
+
 /* session.c: one training run */
 typedef struct {
     cs_engine *engine;
@@ -120,8 +127,9 @@ typedef struct {
     bool fitted;     /* true: `steps` was computed from the time budget and the speed of this machine */
     bool planned;    /* true: it was computed, or the computation gave the configured number */
     time_budget budget;
-    int64_t saved; /* the last step whose checkpoint was reported; -1 if there is none */
-    double best, started;
+    int64_t saved;            /* the last step whose checkpoint was reported; -1 if there is none */
+    best_record best, former; /* `former` is the record before the last evaluation */
+    double started;
     double marked; /* time, as from ce_clock_seconds(), at which seconds were last added to `budget` */
 } session;
 session session_open(char **argument);
@@ -134,6 +142,22 @@ void session_close(session *run);
 void fit_steps_begin(session *run);
 void fit_steps_take(session *run, int64_t steps);
 void fit_steps_again(session *run);
+
+/* Records an evaluation. Returns true if it is the best so far and its checkpoint is to be saved (cspeed.keep_best). */
+bool best_take(session *run, const cs_scores *scores);
+/* The checkpoint of the last evaluation, for which best_take has returned true, was not saved: the checkpoint that was
+ * the best before stays the best. */
+void best_withdraw(session *run);
+bool best_ends(const session *run); /* true if the training ends early, by cspeed.early_stopping_patience */
+void best_say_end(const session *run);
+/* Returns the malloc'ed tag of the best checkpoint; NULL without cspeed.keep_best, or if there is none yet. */
+char *best_tag(const session *run);
+/* Returns the record as members of a JSON object, malloc'ed; best_resume reads it by `number`. */
+char *best_text(const session *run);
+void best_resume(session *run, const char *client,
+                 double (*number)(const char *json, const char *key, double fallback));
+/* Loads the parameters of the best checkpoint at the end of a training. Collective. */
+void best_load(session *run);
 
 /* ending.c: prints the output folder, and commands that continue, plot, export or use the training. On a terminal it
  * also draws the curve of the loss. */

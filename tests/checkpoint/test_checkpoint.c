@@ -222,11 +222,11 @@ START_TEST(complete_checkpoints_get_their_names)
 }
 END_TEST
 
-/* Saves steps 1 to 9 with keep_last 2 and keep_every 4, then step 3 with another tag, and checks what remains. */
+/* Saves steps 1 to 9 with keep_last 2, keep_every 4 and keep_step 5, then step 3 with another tag, and checks what remains. */
 START_TEST(pruning)
 {
     cs_comm *comm = saved_world();
-    ce_checkpoint_content content = { .config_text = "{}", .keep_last = 2, .keep_every = 4 };
+    ce_checkpoint_content content = { .config_text = "{}", .keep_last = 2, .keep_every = 4, .keep_step = 5 };
     shell_enter();
     ck_assert_int_eq(
         shell_run("mkdir -p out/notes out/broken && echo keep > out/notes/x && echo '{}' > out/broken/manifest.json"),
@@ -241,7 +241,7 @@ START_TEST(pruning)
             ck_assert_int_eq(shell_run("cp -r out/step%%2F1 out/mine"), 0);
     }
     ck_assert_int_eq(shell_run("[ \"$(ls -A out | tr '\\n' ' ')\" = "
-                               "'broken latest mine notes step%%2F4 step%%2F8 step%%2F9 ' ]"),
+                               "'broken latest mine notes step%%2F4 step%%2F5 step%%2F8 step%%2F9 ' ]"),
                      0);
     content.tag = "old";
     content.step = 3; /* is kept because `latest` names it, although two other steps are higher */
