@@ -44,7 +44,7 @@ static const floor_rule rules[] = {
     { "engine/mesh", " " },
     { "engine/unit", " public engine/base engine/device " },
     { "engine/layer", " public engine/base engine/json engine/unit " },
-    { "engine/models", " public engine/base engine/json engine/unit " },
+    { "engine/models", " public engine/base engine/json engine/unit engine/layer " },
     { "engine/zero",
       " public engine/base engine/json engine/optim engine/device engine/comm engine/mesh engine/unit " },
     { "engine/text", " engine/base engine/json " },

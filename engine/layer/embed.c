@@ -43,7 +43,7 @@ static void continue_texts(const cs_embed *embed, cs_pass *pass, cs_tensor token
 
 void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y)
 {
-    cs_dropout dropout = ce_residual_dropout_rows(pass, embed->rate, embed->place, cs_columns(y));
+    cs_dropout dropout = ce_residual_dropout_rows(pass, embed->rate, embed->place, y);
     cs_tensor all = ce_pass_cuts_rows(pass) ? cs_pass_make(pass, y.dtype, cs_count(tokens), cs_columns(y)) : y;
     if (embed->positions && cs_pass_continues(pass))
         continue_texts(embed, pass, tokens, y);
@@ -60,7 +60,7 @@ void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs
 
 void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy)
 {
-    cs_dropout dropout = ce_residual_dropout_rows(pass, embed->rate, embed->place, cs_columns(dy));
+    cs_dropout dropout = ce_residual_dropout_rows(pass, embed->rate, embed->place, dy);
     cs_tensor tokens = cs_pass_take(pass);
     if (embed->tokens->frozen && (!embed->positions || embed->positions->frozen))
         return;

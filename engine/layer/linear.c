@@ -96,6 +96,11 @@ void ce_linear_cut_inputs(cs_linear *linear, cs_unit *unit, ce_cut_part part)
     ce_cut_param(linear->weight, dim, &part, 1);
 }
 
+void ce_linear_join(cs_linear *linear)
+{
+    linear->joined = linear->cut != CS_CUT_NOTHING;
+}
+
 cs_tensor ce_linear_added_bias(const cs_linear *linear, cs_pass *pass)
 {
     bool other = linear->cut == CS_CUT_INPUTS && ce_pass_rank(pass) > 0;
@@ -183,7 +188,13 @@ static cs_tensor whole_input(const cs_linear *linear, cs_pass *pass, cs_tensor x
 static cs_tensor whole_gradient(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
     dy = ce_linear_factor(pass, dy);
-    return linear->cut == CS_CUT_INPUTS ? ce_pass_gather_rows(pass, dy) : dy;
+    return linear->cut == CS_CUT_INPUTS && !linear->joined ? ce_pass_gather_rows(pass, dy) : dy;
+}
+
+/* Returns this rank's rows of a product that all ranks compute terms of if the layer is cut like `cut`. */
+static cs_tensor summed(const cs_linear *linear, cs_pass *pass, cs_tensor product, int cut)
+{
+    return (int)linear->cut == cut && !linear->joined ? ce_pass_sum_rows(pass, product) : product;
 }
 
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
@@ -194,7 +205,7 @@ cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
                  linear->layout);
     ce_lora_forward(linear, pass, y, all);
     keep_input(linear, pass, x);
-    return linear->cut == CS_CUT_INPUTS ? ce_pass_sum_rows(pass, y) : y;
+    return summed(linear, pass, y, CS_CUT_INPUTS);
 }
 
 cs_tensor cs_linear_forward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor x)
@@ -230,7 +241,7 @@ cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor d
     dy = ce_lora_backward_scaled(linear, pass, dy);
     cs_op_matmul_grad_input(cs_pass_stream(pass), dx, dy, ce_linear_weight(linear, pass), linear->layout);
     ce_lora_backward(linear, pass, dx, dy, x);
-    return linear->cut == CS_CUT_OUTPUTS ? ce_pass_sum_rows(pass, dx) : dx;
+    return summed(linear, pass, dx, CS_CUT_OUTPUTS);
 }
 
 cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor dy)

@@ -11,6 +11,10 @@
  * result. `parts` are this rank's outputs: parts of the whole layer, or of each part of cs_linear_declare_parts. */
 void ce_linear_cut_outputs(cs_linear *linear, cs_unit *unit, const ce_cut_part *parts, int count);
 void ce_linear_cut_inputs(cs_linear *linear, cs_unit *unit, ce_cut_part part);
+/* Makes a cut layer leave its sum over the ranks to the caller, who adds the results of several layers before their sum.
+ * A layer whose inputs are cut then returns this rank's part of all rows of the result, and its backward takes all rows of
+ * the gradient. The backward of a layer whose outputs are cut returns this rank's part of all rows of the gradient. */
+void ce_linear_join(cs_linear *linear);
 
 /* Each function returns its tensor (x, the weight or the bias) in the type of the operands of matrix products. The
  * result is the tensor itself, or a rounded copy that is valid until the unit's forward or backward returns. If the

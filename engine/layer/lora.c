@@ -7,7 +7,7 @@
 static cs_tensor dropped(const cs_linear *linear, cs_pass *pass, cs_tensor x, uint64_t place)
 {
     float rate = linear->adapter->rate;
-    cs_dropout dropout = linear->cut == CS_CUT_NOTHING ? ce_residual_dropout_rows(pass, rate, place, cs_columns(x))
+    cs_dropout dropout = linear->cut == CS_CUT_NOTHING ? ce_residual_dropout_rows(pass, rate, place, x)
                                                        : cs_residual_dropout(pass, rate, place);
     if (dropout.rate <= 0)
         return x;

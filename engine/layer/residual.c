@@ -13,16 +13,17 @@ cs_dropout cs_residual_dropout(cs_pass *pass, float rate, uint64_t place)
 }
 
 /* With sequence parallelism a rank has the rows of some samples, or some rows of one sample. */
-cs_dropout ce_residual_dropout_rows(cs_pass *pass, float rate, uint64_t place, int64_t columns)
+cs_dropout ce_residual_dropout_rows(cs_pass *pass, float rate, uint64_t place, cs_tensor x)
 {
     cs_dropout dropout = cs_residual_dropout(pass, rate, place);
-    if (!ce_pass_cuts_rows(pass) || dropout.rate <= 0)
+    int64_t length = cs_pass_length(pass);
+    if (!ce_pass_cuts_rows(pass) || cs_rows(x) == dropout.batch * length || dropout.rate <= 0)
         return dropout;
-    int64_t first = ce_pass_rank(pass) * ce_pass_rows(pass), length = cs_pass_length(pass);
+    int64_t first = ce_pass_rank(pass) * ce_pass_rows(pass);
     dropout.keys += first / length;
     dropout.batch = ce_divide_up(ce_pass_rows(pass), length);
-    dropout.from = first % length * columns;
-    dropout.width = columns;
+    dropout.from = first % length * cs_columns(x);
+    dropout.width = cs_columns(x);
     return dropout;
 }
 
@@ -41,7 +42,7 @@ void cs_residual_declare(cs_residual *residual, cs_unit *unit, const char *name,
  * is left. */
 static cs_dropout drop_rows(const cs_residual *residual, cs_pass *pass, cs_tensor *b)
 {
-    cs_dropout dropout = ce_residual_dropout_rows(pass, residual->rate, residual->place, cs_columns(*b));
+    cs_dropout dropout = ce_residual_dropout_rows(pass, residual->rate, residual->place, *b);
     if (dropout.width == 0)
         return dropout;
     cs_tensor dropped = cs_pass_like(pass, *b);
@@ -64,7 +65,7 @@ cs_addition cs_residual_addition(const cs_residual *residual, cs_pass *pass, cs_
 
 cs_tensor cs_residual_backward(const cs_residual *residual, cs_pass *pass, cs_tensor dy)
 {
-    cs_dropout dropout = ce_residual_dropout_rows(pass, residual->rate, residual->place, cs_columns(dy));
+    cs_dropout dropout = ce_residual_dropout_rows(pass, residual->rate, residual->place, dy);
     if (dropout.rate <= 0)
         return dy;
     cs_tensor db = cs_pass_like(pass, dy);

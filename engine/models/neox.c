@@ -7,6 +7,8 @@
 #include "models/family.h"
 #include "models/functions.h"
 #include "models/rotary.h"
+#include "layer/linear.h"
+#include "unit/pass.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -171,6 +173,10 @@ typedef struct {
     cs_mlp mlp;
     cs_residual residual1, residual2;
     bool parallel;
+    /* Tensor parallelism of a block that is parallel. `joined`: forward adds the results of attention and feed-forward
+     * before their one sum over the ranks. In backward, the gradients of the rows that both read are added first if there
+     * is one norm; if there are two, the gradients through the norms are added first, which needs all rows (`whole`). */
+    bool joined, whole;
 } block;
 
 typedef struct {
@@ -185,6 +191,24 @@ static void declare_norms(block *b, cs_unit *unit, const neox_sizes *s)
     cs_norm_declare(&b->norm1, unit, two ? "ln_attn" : "input_layernorm", s->width, (float)s->epsilon);
     if (s->norms != 1)
         cs_norm_declare(&b->norm2, unit, two ? "ln_mlp" : "post_attention_layernorm", s->width, (float)s->epsilon);
+}
+
+/* Lets the layers of a parallel block leave their sums over the ranks of tensor parallelism to the block. */
+static void join(block *b, cs_unit *unit)
+{
+    ce_cut_group tp = ce_cut_group_of(unit);
+    b->joined = b->parallel && tp.size > 1;
+    b->whole = b->joined && b->norm2.weight && !tp.rows;
+    if (!b->joined)
+        return;
+    ce_linear_join(&b->attention.out);
+    ce_linear_join(&b->mlp.down);
+    if (b->norm2.weight && !b->whole)
+        return;
+    ce_linear_join(&b->attention.qkv);
+    ce_linear_join(&b->mlp.up);
+    for (int i = 0; b->whole && i < 4; i++)
+        ce_cut_partial((cs_param *[]){ b->norm1.weight, b->norm1.bias, b->norm2.weight, b->norm2.bias }[i]);
 }
 
 static void block_declare(cs_unit *unit, const void *sizes)
@@ -221,18 +245,32 @@ static void block_declare(cs_unit *unit, const void *sizes)
     cs_residual_declare(&b->residual1, unit, "attention.residual", (float)s->dropout);
     cs_mlp_declare(&b->mlp, unit, "mlp", &mlp);
     cs_residual_declare(&b->residual2, unit, "mlp.residual", (float)s->dropout);
+    join(b, unit);
+}
+
+/* Computes y = x + the sum over the ranks of dropout(a) + dropout(m), where a and m are this rank's parts of the results
+ * of attention and feed-forward. All ranks drop the same elements. */
+static void add_joined(const block *b, cs_pass *pass, cs_tensor y, cs_tensor x, cs_tensor a, cs_tensor m)
+{
+    cs_tensor both = cs_pass_like(pass, m);
+    cs_residual_forward(&b->residual2, pass, both, cs_residual_backward(&b->residual1, pass, a), m);
+    cs_op_add_dropout(cs_pass_stream(pass), y, x, ce_pass_sum_rows(pass, both), (cs_dropout){ 0 });
 }
 
 static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 {
     const block *b = cs_unit_self(unit, sizeof *b);
-    cs_tensor h = cs_pass_like(pass, x), t = cs_norm_forward(&b->norm1, pass, x);
+    cs_tensor h = b->joined ? x : cs_pass_like(pass, x), t = cs_norm_forward(&b->norm1, pass, x);
     cs_tensor a = cs_attention_forward(&b->attention, pass, t);
-    cs_residual_forward(&b->residual1, pass, h, x, a);
+    if (!b->joined)
+        cs_residual_forward(&b->residual1, pass, h, x, a);
     if (b->norm2.weight)
         t = cs_norm_forward(&b->norm2, pass, b->parallel ? x : h);
     t = cs_mlp_forward(&b->mlp, pass, t);
-    cs_residual_forward(&b->residual2, pass, y, h, t);
+    if (b->joined)
+        add_joined(b, pass, y, x, a, t);
+    else
+        cs_residual_forward(&b->residual2, pass, y, h, t);
 }
 
 /* Computes the gradients of a block in which the feed-forward follows the attention. */
@@ -251,20 +289,27 @@ static void backward_in_turn(const block *b, cs_pass *pass, cs_tensor dy, cs_ten
  * gradients through both. */
 static void backward_parallel(const block *b, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
-    cs_tensor beside = dy, read = { 0 }, t;
-    t = cs_residual_backward(&b->residual2, pass, dy);
+    cs_tensor beside = dy, read = { 0 }, all = b->joined ? ce_pass_gather_rows(pass, ce_linear_factor(pass, dy)) : dy,
+              t;
+    t = cs_residual_backward(&b->residual2, pass, all);
     t = cs_mlp_backward(&b->mlp, pass, t);
-    if (b->norm2.weight) {
+    if (b->whole) {
+        beside = cs_norm_backward(&b->norm2, pass, t);
+    } else if (b->norm2.weight) {
         beside = cs_pass_like(pass, dy);
         cs_norm_backward_add(&b->norm2, pass, beside, t, dy);
     } else {
         read = t;
     }
-    t = cs_residual_backward(&b->residual1, pass, dy);
+    t = cs_residual_backward(&b->residual1, pass, all);
     t = cs_attention_backward(&b->attention, pass, t);
     if (read.data)
         cs_op_add(cs_pass_stream(pass), t, t, read);
+    if (read.data && b->joined)
+        t = ce_pass_sum_rows(pass, t);
     cs_norm_backward_add(&b->norm1, pass, dx, t, beside);
+    if (b->whole)
+        cs_op_add(cs_pass_stream(pass), dx, ce_pass_sum_rows(pass, dx), dy);
 }
 
 static void block_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)

@@ -30,6 +30,7 @@ typedef struct cs_linear {
      * `whole` is the number of outputs or inputs that are divided, and `first` the number of this rank's first one. */
     enum { CS_CUT_NOTHING, CS_CUT_OUTPUTS, CS_CUT_INPUTS } cut;
     int64_t first, whole;
+    bool joined; /* private: another layer's sum over the ranks contains that of this layer */
 } cs_linear;
 typedef enum { CS_NO_BIAS, CS_BIAS } cs_with_bias;
 /* Parameters: NAME.weight, (inputs, outputs) or (outputs, inputs) as `layout` says, and with CS_BIAS NAME.bias

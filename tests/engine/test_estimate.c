@@ -90,6 +90,55 @@ START_TEST(groups_need_what_was_estimated)
 }
 END_TEST
 
+/* ---- tensor parallelism ---- */
+
+enum { TOKENS = 2 * 8, WIDTH = 32 };
+
+static size_t sent_tp(const char *model, int layers, bool sequence)
+{
+    cs_config *config;
+    cs_memory memory[2];
+    int64_t parameters;
+    char text[1024];
+    snprintf(text, sizeof text,
+             "{ \"train_micro_batch_size_per_gpu\": 2, \"optimizer\": { \"type\": \"AdamW\" }, \"cspeed\": {\n"
+             "  \"mesh\": { \"tp\": 2, \"sequence\": %s }, \"data\": { \"seq_len\": 8 }, \"model\": { %s,\n"
+             "  \"num_hidden_layers\": %d, \"num_attention_heads\": 4, \"hidden_size\": %d, \"vocab_size\": 32 } } }\n",
+             sequence ? "true" : "false", model, layers, WIDTH);
+    shell_write("tp.json", text);
+    CS_MUST(cs_config_open(&config, "tp.json"));
+    cs_config_for_world(config, 2, 2);
+    CS_MUST(cs_estimate(config, memory, &parameters));
+    return memory[0].sent_tp;
+}
+
+/* How often one block of a model sends the tokens of a micro-batch to the other of two ranks, as sums (whole), or as
+ * rows that a rank has of them (half). Attention and feed-forward of a parallel block have one sum together in forward,
+ * and one in backward too, except that two norms keep two sums apart if each rank has only its rows of their input. */
+START_TEST(a_parallel_block_adds_up_once)
+{
+    static const struct {
+        const char *model;
+        int whole, half;           /* without and with sequence parallelism */
+        int partial, partial_rows; /* vectors of WIDTH elements whose gradients are added up, in the same two cases */
+    } blocks[] = {
+        { "\"model_type\": \"falcon\", \"multi_query\": false, \"parallel_attn\": false", 4, 10, 0, 4 },
+        { "\"model_type\": \"falcon\", \"multi_query\": false", 2, 7, 0, 2 },
+        { "\"model_type\": \"gpt_neox\", \"use_parallel_residual\": false, \"intermediate_size\": 96", 4, 10, 0, 4 },
+        { "\"model_type\": \"gpt_neox\", \"intermediate_size\": 96", 2, 8, 4, 4 },
+    };
+    size_t vector = WIDTH * sizeof(float), tokens = TOKENS * vector;
+    shell_enter();
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        size_t whole = sent_tp(blocks[i].model, 2, false) - sent_tp(blocks[i].model, 1, false);
+        size_t half = sent_tp(blocks[i].model, 2, true) - sent_tp(blocks[i].model, 1, true);
+        ck_assert_uint_eq(whole, (size_t)blocks[i].whole * tokens + (size_t)blocks[i].partial * vector);
+        ck_assert_uint_eq(half, (size_t)blocks[i].half * tokens / 2 + (size_t)blocks[i].partial_rows * vector);
+    }
+    shell_leave();
+}
+END_TEST
+
 /* ---- the output of train ---- */
 
 static void write_config(const char *path)
@@ -255,6 +304,6 @@ START_TEST(the_order_of_hosts_does_not_matter)
 }
 END_TEST
 
-SUITE_MAIN("estimate", estimated_memory_is_allocated_memory, groups_need_what_was_estimated, train_prints_the_plan,
-           train_lists_the_units, train_lists_the_cuts, the_plan_shows_a_padded_vocabulary, the_launcher_shows_it,
-           the_order_of_hosts_does_not_matter)
+SUITE_MAIN("estimate", estimated_memory_is_allocated_memory, groups_need_what_was_estimated,
+           a_parallel_block_adds_up_once, train_prints_the_plan, train_lists_the_units, train_lists_the_cuts,
+           the_plan_shows_a_padded_vocabulary, the_launcher_shows_it, the_order_of_hosts_does_not_matter)
