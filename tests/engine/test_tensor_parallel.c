@@ -320,10 +320,10 @@ static double errors_of(const layout_spec *spec, const layout_result *got, const
     return sum;
 }
 
-/* In bf16 the ranks round at other places than one rank, but not more: over several models, the errors of losses and
+/* In 16 bits the ranks round at other places than one rank, but not more: over several models, the errors of losses and
  * norms, compared with fp32, are at most 1.5 times those of one rank. Rounding may send a token to another expert, so
  * models with experts are left out. */
-START_TEST(bf16_rounds_as_one_rank)
+static void rounds_as_one_rank(const char *precision)
 {
     double alone = 0, together = 0;
     for (int i = 0; i < layout_model_count; i += takes_all() ? 1 : 3) {
@@ -331,7 +331,7 @@ START_TEST(bf16_rounds_as_one_rank)
         if (has_experts(spec.model))
             continue;
         layout_result *exact = run_one(&spec);
-        spec.precision = "bf16";
+        spec.precision = precision;
         layout_result *one = run_one(&spec);
         alone += errors_of(&spec, one, exact);
         spec.tp = 2 + i % 3;
@@ -344,10 +344,69 @@ START_TEST(bf16_rounds_as_one_rank)
         layout_free(one);
         layout_free(exact);
     }
-    ck_assert_msg(sqrt(together) <= 1.5 * sqrt(alone), "bf16: %.3g together, %.3g on one rank", sqrt(together),
+    ck_assert_msg(sqrt(together) <= 1.5 * sqrt(alone), "%s: %.3g together, %.3g on one rank", precision, sqrt(together),
                   sqrt(alone));
+}
+
+START_TEST(bf16_rounds_as_one_rank)
+{
+    rounds_as_one_rank("bf16");
+}
+END_TEST
+
+START_TEST(fp16_rounds_as_one_rank)
+{
+    rounds_as_one_rank("fp16");
+}
+END_TEST
+
+/* Loss scaling in fp16. The scale is too large at the beginning, so the first steps overflow on all ranks. In step
+ * OVERFLOW a gradient overflows on the last rank only. The loss scales, and the steps that are skipped, are those of
+ * lanes of one rank: the gradient of a loss is divided by the rows of its lane. */
+enum { OVERFLOW = 13 };
+
+static void compare_scales(const layout_spec *spec, const layout_result *got, const layout_result *one,
+                           const char *what)
+{
+    for (int i = 0; i < LAYOUT_STEPS; i++) {
+        bool skipped = isinf(one->norm[0][i]);
+        for (int rank = 0; rank < spec->tp * spec->lanes; rank++)
+            ck_assert_msg(got->scale[rank][i] == one->scale[0][i], "%s: rank %d scales by %g in step %d, not %g", what,
+                          rank, got->scale[rank][i], i + 1, one->scale[0][i]);
+        ck_assert_msg(isinf(got->norm[0][i]) == skipped, "%s: the norm of step %d is %g, not %g", what, i + 1,
+                      got->norm[0][i], one->norm[0][i]);
+        close(got->loss[0][i], one->loss[0][i], 5e-3, "the loss", i, what);
+        ck_assert_msg(skipped || (i > 0 && i != OVERFLOW - 1), "%s: step %d does not overflow", what, i + 1);
+    }
+    ck_assert_msg(isfinite(one->norm[0][OVERFLOW - 2]), "%s: step %d overflows", what, OVERFLOW - 1);
+}
+
+START_TEST(fp16_skips_as_one_rank)
+{
+    static const char *const names[] = { "gpt2", "phi3", "granite", "llama with LoRA" };
+    for (int i = 0; i < 4; i++) {
+        char what[256];
+        layout_spec spec = { .model = model_named(names[i]),
+                             .lanes = i == 0 ? 2 : 1,
+                             .tp = 1,
+                             .accumulation = 1,
+                             .steps = LAYOUT_STEPS,
+                             .precision = "fp16",
+                             .overflow = OVERFLOW,
+                             .fp16 = "{\"enabled\": true, \"initial_scale_power\": 24, \"loss_scale_window\": 4, "
+                                     "\"hysteresis\": 1}" };
+        layout_result *one = layout_run(&spec);
+        spec.tp = 2 + i % 3;
+        spec.stage = i;
+        spec.sequence = i == 2;
+        layout_result *got = layout_run(&spec);
+        same_on_all_ranks(&spec, got, print_spec(&spec, what));
+        compare_scales(&spec, got, one, what);
+        layout_free(got);
+        layout_free(one);
+    }
 }
 END_TEST
 
 SUITE_MAIN("tensor_parallel", every_family_at_every_size, every_combination, ranks_on_several_hosts, adam, pairs,
-           bf16_rounds_as_one_rank)
+           bf16_rounds_as_one_rank, fp16_rounds_as_one_rank, fp16_skips_as_one_rank)

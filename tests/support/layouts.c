@@ -1,7 +1,9 @@
 /* layouts.c - training runs of tiny models on any layout of ranks. */
 #include "layouts.h"
+#include "shell.h"
 #include "comm/transport.h"
 #include "core/engine.h"
+#include "zero/part.h"
 
 #include <check.h>
 #include <math.h>
@@ -91,11 +93,18 @@ const layout_model layout_models[] = {
       ATTENTION_DROPOUT, NULL },
     { "llama with LoRA", "{\"model_type\": \"llama\", " LLAMA("20", "6", "2", "4"), ATTENTION_DROPOUT,
       "cspeed.lora={\"r\": 3, \"targets\": \"all-linear\"}" },
-    { "gpt2 with LoRA",
+    { "gpt2 with LoRA and its dropout",
       "{\"model_type\": \"gpt2\", \"vocab_size\": 61, \"n_positions\": 16, \"n_embd\": 24, \"n_layer\": 2, "
       "\"n_head\": 4, \"initializer_range\": 0.15",
       ", \"resid_pdrop\": 0.1, \"embd_pdrop\": 0.1, \"attn_pdrop\": 0.1",
-      "cspeed.lora={\"r\": 3, \"targets\": \"all-linear\"}" },
+      "cspeed.lora={\"r\": 3, \"dropout\": 0.2, \"targets\": \"all-linear\"}" },
+    { "llama with DoRA", "{\"model_type\": \"llama\", " LLAMA("20", "6", "1", "6"), ATTENTION_DROPOUT,
+      "cspeed.lora={\"r\": 3, \"dora\": true, \"targets\": \"all-linear\"}" },
+    { "gpt2 with DoRA",
+      "{\"model_type\": \"gpt2\", \"vocab_size\": 61, \"n_positions\": 16, \"n_embd\": 24, \"n_layer\": 2, "
+      "\"n_head\": 4, \"initializer_range\": 0.15",
+      ", \"resid_pdrop\": 0.1, \"embd_pdrop\": 0.1, \"attn_pdrop\": 0.1",
+      "cspeed.lora={\"r\": 3, \"dora\": true, \"targets\": \"all-linear\"}" },
 };
 const int layout_model_count = sizeof layout_models / sizeof *layout_models;
 
@@ -107,24 +116,40 @@ static const char *without_dropout(const layout_model *model)
     return strstr(model->model, "\"gpt2\"") ? ", \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0" : "";
 }
 
+/* DoRA needs a model whose weights are in a folder. */
+static bool needs_folder(const layout_model *model)
+{
+    return model->set && strstr(model->set, "\"dora\"");
+}
+
+static void print_model(const layout_spec *spec, char model[1024])
+{
+    snprintf(model, 1024, "cspeed.model=%s%s}", spec->model->model,
+             spec->dropout && spec->model->dropout ? spec->model->dropout : without_dropout(spec->model));
+}
+
 static cs_engine *open_engine(const layout_spec *spec)
 {
-    char model[1024], tp[32], optimizer[256];
-    run_spec run = { .world = spec->lanes * spec->tp,
-                     .stage = spec->stage,
-                     .steps = spec->steps,
-                     .micro = LAYOUT_SAMPLES / spec->lanes / spec->accumulation,
-                     .accumulation = spec->accumulation,
-                     .precision = spec->precision,
-                     .recompute = spec->recompute ? "unit" : "none",
-                     .prefetch = 1,
-                     .host = spec->host,
-                     .set = { model, tp, optimizer, "gradient_clipping=0.4", "cspeed.mesh.check_interval=7",
-                              spec->pairs ? "cspeed.dpo.beta=0.1" : "cspeed.dpo.beta=0",
-                              spec->sequence ? "cspeed.mesh.sequence=true" : "cspeed.mesh.sequence=false",
-                              spec->model->set } };
-    snprintf(model, sizeof model, "cspeed.model=%s%s}", spec->model->model,
-             spec->dropout && spec->model->dropout ? spec->model->dropout : without_dropout(spec->model));
+    char model[1024], tp[32], optimizer[256], fp16[256];
+    run_spec run = {
+        .world = spec->lanes * spec->tp,
+        .stage = spec->stage,
+        .steps = spec->steps,
+        .micro = LAYOUT_SAMPLES / spec->lanes / spec->accumulation,
+        .accumulation = spec->accumulation,
+        .precision = spec->precision,
+        .recompute = spec->recompute ? "unit" : "none",
+        .prefetch = 1,
+        .host = spec->host,
+        .set = { needs_folder(spec->model) ? "cspeed.model=\"weights\"" : model, tp, optimizer, "gradient_clipping=0.4",
+                 "cspeed.mesh.check_interval=7", spec->pairs ? "cspeed.dpo.beta=0.1" : "cspeed.dpo.beta=0",
+                 spec->sequence ? "cspeed.mesh.sequence=true" : "cspeed.mesh.sequence=false", fp16, spec->model->set }
+    };
+    print_model(spec, model);
+    snprintf(fp16, sizeof fp16, "fp16=%s",
+             spec->fp16                             ? spec->fp16
+             : strcmp(spec->precision, "fp16") == 0 ? "{\"enabled\": true}"
+                                                    : "{\"enabled\": false}");
     snprintf(tp, sizeof tp, "cspeed.mesh.tp=%d", spec->tp);
     snprintf(optimizer, sizeof optimizer, "optimizer=%s",
              spec->optimizer ? spec->optimizer : "{\"type\": \"SGD\", \"params\": {\"lr\": 0.5}}");
@@ -154,12 +179,25 @@ static cs_batch batch_of(const cs_engine *engine, const layout_spec *spec, int m
     return batch;
 }
 
-static void step(cs_engine *engine, const layout_spec *spec)
+/* Makes one gradient of the last rank infinite, in a part of a parameter that only this rank adds to the norm. */
+static void overflow(cs_engine *engine)
+{
+    const ce_shard *shard = engine->shards[1];
+    ce_walk_settle(engine);
+    if (cs_rank(engine) == cs_world_size(engine) - 1 && shard->owned_count > 0)
+        cs_op_fill(ce_device_stream(engine->device, CE_COMPUTE),
+                   cs_vector(ce_part_sum(shard, shard->owned[0].from), CS_F32, 1), INFINITY);
+}
+
+/* Performs step number `number`, from 1 on. */
+static void step(cs_engine *engine, const layout_spec *spec, int number)
 {
     for (int micro = 0; micro < spec->accumulation; micro++) {
         cs_batch batch = batch_of(engine, spec, micro);
         cs_forward(engine, &batch);
         cs_backward(engine);
+        if (number == spec->overflow && micro == spec->accumulation - 1)
+            overflow(engine);
         cs_step(engine);
     }
 }
@@ -309,7 +347,7 @@ static int train(void *argument)
     result->memory[rank] = cs_memory_of(engine);
     for (int i = 0; i < spec->steps; i++) {
         uint64_t before = sent_by(engine), before_tp = sent_tp_by(engine);
-        step(engine, spec);
+        step(engine, spec, i + 1);
         ce_walk_settle(engine);
         if (i == 0)
             result->held[rank] = held_by(engine);
@@ -319,6 +357,7 @@ static int train(void *argument)
         }
         result->loss[rank][i] = cs_last_step(engine).loss;
         result->norm[rank][i] = cs_last_step(engine).grad_norm;
+        result->scale[rank][i] = cs_last_step(engine).loss_scale;
         result->margin[rank][i] = spec->pairs ? cs_last_step(engine).preference.margin : 0;
         if (i == 0 && images)
             take_image(engine, result, &result->first[rank]);
@@ -338,12 +377,33 @@ static int train(void *argument)
     return 0;
 }
 
+/* Writes the folder "weights" with the random weights of the model. */
+static int export_weights(void *argument)
+{
+    const order *job = argument;
+    char model[1024];
+    run_spec run = { .world = 1, .steps = 1, .precision = "fp32", .set = { model } };
+    print_model(job->spec, model);
+    cs_engine *engine = run_open(&run, NULL);
+    CS_MUST(cs_save_checkpoint(engine, "checkpoint", "t", NULL));
+    CS_MUST(cs_finish_checkpoint(engine));
+    CS_MUST(cs_export(engine, "checkpoint", "t", "weights"));
+    cs_destroy(engine);
+    return 0;
+}
+
 layout_result *layout_run(const layout_spec *spec)
 {
     order job = { spec, run_share(sizeof *job.result) };
     ck_assert_int_le(spec->lanes * spec->tp, LAYOUT_RANKS);
     ck_assert_int_le(spec->steps, LAYOUT_STEPS);
+    if (needs_folder(spec->model)) {
+        shell_enter();
+        run_ranks(1, export_weights, &job);
+    }
     run_ranks(spec->lanes * spec->tp, train, &job);
+    if (needs_folder(spec->model))
+        shell_leave();
     return job.result;
 }
 

@@ -38,6 +38,8 @@ typedef struct {
     bool pairs; /* preference training: samples are pairs of answers */
     bool recompute;
     bool sequence;         /* sequence parallelism (cspeed.mesh.sequence) */
+    int overflow;          /* fp16: in step number `overflow`, from 1 on, one gradient of the last rank is infinite */
+    const char *fp16;      /* the object of the key "fp16"; NULL: dynamic loss scaling as it is by default */
     int host;              /* ranks of each simulated host; 0: all ranks are on one host */
     const char *optimizer; /* the object of the key "optimizer"; NULL: SGD */
 } layout_spec;
@@ -48,7 +50,7 @@ typedef struct {
 } layout_image;
 
 typedef struct {
-    double loss[LAYOUT_RANKS][LAYOUT_STEPS], norm[LAYOUT_RANKS][LAYOUT_STEPS];
+    double loss[LAYOUT_RANKS][LAYOUT_STEPS], norm[LAYOUT_RANKS][LAYOUT_STEPS], scale[LAYOUT_RANKS][LAYOUT_STEPS];
     int params;
     struct {
         char name[96];
