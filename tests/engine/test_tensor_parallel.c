@@ -6,8 +6,9 @@
  * documents take turns. With CSPEED_TP_ALL=1 each model runs with all combinations of tp, stage, lanes, sequence
  * parallelism and dropout. */
 #include "layouts.h"
-#include "suite.h"
 #include "near.h"
+#include "scored.h"
+#include "suite.h"
 
 #include <math.h>
 
@@ -309,6 +310,28 @@ START_TEST(pairs)
 }
 END_TEST
 
+/* ---- data ---- */
+
+/* Samples of files, the reference model of preference training, and evaluation on all ranks and on rank 0. */
+START_TEST(training_and_evaluation_on_data)
+{
+    for (int i = 0; i < 6; i++) {
+        scored_spec spec = { .pairs = i % 2 == 0, .tp = 1, .lanes = 1 };
+        scored_result *one = scored_run(&spec);
+        ck_assert_int_eq(spec.pairs, one->scores[0].pairs > 0);
+        spec.tp = 2 + i / 2;
+        spec.lanes = spec.tp == 3 ? 1 : 2;
+        spec.stage = i % 4;
+        spec.sequence = i == 0 || i == 5;
+        spec.alone = i == 1 || i == 4;
+        scored_result *got = scored_run(&spec);
+        scored_compare(&spec, got, one);
+        scored_free(got);
+        scored_free(one);
+    }
+}
+END_TEST
+
 /* ---- 16 bits ---- */
 
 /* Adds the squares of the relative errors of losses and norms. */
@@ -409,4 +432,4 @@ START_TEST(fp16_skips_as_one_rank)
 END_TEST
 
 SUITE_MAIN("tensor_parallel", every_family_at_every_size, every_combination, ranks_on_several_hosts, adam, pairs,
-           bf16_rounds_as_one_rank, fp16_rounds_as_one_rank, fp16_skips_as_one_rank)
+           training_and_evaluation_on_data, bf16_rounds_as_one_rank, fp16_rounds_as_one_rank, fp16_skips_as_one_rank)

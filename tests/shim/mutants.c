@@ -11,6 +11,7 @@
 #include "zero/part.h"
 
 #include <dlfcn.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,6 +91,25 @@ static fault fault_at(const void *caller, bool exchanges)
 
 #define CALLER __builtin_extract_return_addr(__builtin_return_address(0))
 
+/* A broken program ends at its first failed assertion. */
+void __real__ck_assert_failed(const char *file, int line, const char *expr, const char *msg, ...);
+void __wrap__ck_assert_failed(const char *file, int line, const char *expr, const char *msg, ...);
+void __wrap__ck_assert_failed(const char *file, int line, const char *expr, const char *msg, ...)
+{
+    char text[1024] = "";
+    va_list list;
+    va_start(list, msg);
+    if (msg)
+        vsnprintf(text, sizeof text, msg, list);
+    va_end(list);
+    if (kind != WHOLE) {
+        printf("%s:%d: %s %s\n", file, line, expr, text);
+        fflush(stdout);
+        _exit(1);
+    }
+    __real__ck_assert_failed(file, line, expr, msg ? "%s" : NULL, text, NULL);
+}
+
 /* ---- collectives: broken while a call at the broken site runs ---- */
 
 void __real_cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
@@ -157,6 +177,7 @@ EXCHANGE_ONLY(ce_pass_sum, (cs_pass * pass, cs_tensor x), (pass, x), ce_pass_ran
 EXCHANGE_ONLY(ce_pass_gather, (cs_pass * pass, cs_tensor all, cs_tensor x), (pass, all, x), ce_pass_ranks(pass))
 EXCHANGE_ONLY(ce_pass_sum_rows_into, (cs_pass * pass, cs_tensor own, cs_tensor y), (pass, own, y), ce_pass_ranks(pass))
 EXCHANGE_ONLY(ce_copies_add, (const ce_shard *shard, float *row), (shard, row), 2)
+EXCHANGE_ONLY(ce_copies_finish, (const ce_shard *shard), (shard), 2)
 EXCHANGE(cs_tensor, ce_pass_gather_rows, (cs_pass * pass, cs_tensor x), (pass, x), ce_pass_ranks(pass))
 EXCHANGE(cs_tensor, ce_pass_sum_rows, (cs_pass * pass, cs_tensor y), (pass, y), ce_pass_ranks(pass))
 
@@ -174,10 +195,14 @@ VALUE(int, ce_mesh_lanes, (const ce_mesh *mesh), (mesh), mesh->size[CE_AXIS_TP],
       __real_ce_mesh_lanes(mesh) * mesh->size[CE_AXIS_TP])
 VALUE(int, ce_mesh_lane, (const ce_mesh *mesh), (mesh), mesh->size[CE_AXIS_TP], ce_mesh_rank(mesh))
 
-void __real_ce_cut_partial(cs_param *param);
-void __wrap_ce_cut_partial(cs_param *param);
-void __wrap_ce_cut_partial(cs_param *param)
-{
-    if (fault_at(CALLER, false) == WHOLE)
-        __real_ce_cut_partial(param);
-}
+/* A parameter whose gradient counts as whole, although this rank computes only some terms of it. */
+#define PARTIAL(name, parameters, arguments)                                                                           \
+    void __real_##name parameters;                                                                                     \
+    void __wrap_##name parameters;                                                                                     \
+    void __wrap_##name parameters                                                                                      \
+    {                                                                                                                  \
+        if (fault_at(CALLER, false) == WHOLE)                                                                          \
+            __real_##name arguments;                                                                                   \
+    }
+PARTIAL(ce_cut_partial, (cs_param * param), (param))
+PARTIAL(ce_cut_rows, (cs_param * param, const cs_unit *unit), (param, unit))
