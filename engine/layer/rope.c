@@ -79,6 +79,7 @@ void cs_rope_open(cs_rope *rope, const cs_rope_sizes *sizes)
 {
     rope->width = sizes->width;
     rope->head = sizes->head;
+    rope->adjacent = sizes->adjacent;
     rope->factor = (float)factor_of(sizes);
     for (int64_t i = 0; i < sizes->width / 2; i++) {
         /* the power is computed in fp32 (powf), as in transformers' Python code */

@@ -36,8 +36,7 @@ void ce_ends_check_pad(const json_t *token, const ce_family_input *input)
 /* ---- the head ---- */
 
 typedef struct {
-    cs_norm norm; /* Only one of `norm` and `rms` is used. */
-    cs_rms rms;
+    ce_any_norm norm;
     cs_linear head;
     float scale, cap;
 } head;
@@ -48,12 +47,7 @@ static void head_declare(cs_unit *unit, const void *sizes)
     head *h = cs_unit_self(unit, sizeof *h);
     h->scale = s->scale;
     h->cap = s->cap;
-    if (s->kind == CE_ENDS_RMS_NORM && s->plus_one)
-        cs_rms_declare_plus_one(&h->rms, unit, s->norm, s->width, s->epsilon);
-    else if (s->kind == CE_ENDS_RMS_NORM)
-        cs_rms_declare(&h->rms, unit, s->norm, s->width, s->epsilon);
-    else
-        cs_norm_declare(&h->norm, unit, s->norm, s->width, s->epsilon);
+    ce_any_norm_declare(&h->norm, unit, s->kind, s->norm, s->width, s->epsilon);
     if (s->owner)
         cs_head_share(&h->head, unit, s->owner, s->table);
     else
@@ -72,7 +66,7 @@ static cs_linear with_padding(const cs_linear *table)
  * elements than the logits. */
 static cs_tensor normed(const head *h, cs_pass *pass, cs_tensor x)
 {
-    cs_tensor y = h->rms.weight ? cs_rms_forward(&h->rms, pass, x) : cs_norm_forward(&h->norm, pass, x);
+    cs_tensor y = ce_any_norm_forward(&h->norm, pass, x);
     if (h->scale > 0)
         cs_op_scale(cs_pass_stream(pass), y, y, h->scale);
     return y;
@@ -99,7 +93,7 @@ static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor 
     cs_tensor t = cs_entropy_backward(pass);
     if (h->scale > 0)
         cs_op_scale(cs_pass_stream(pass), t, t, h->scale);
-    t = h->rms.weight ? cs_rms_backward(&h->rms, pass, t) : cs_norm_backward(&h->norm, pass, t);
+    t = ce_any_norm_backward(&h->norm, pass, t);
     cs_op_cast(cs_pass_stream(pass), dx, t);
 }
 

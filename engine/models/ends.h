@@ -3,7 +3,7 @@
 #ifndef CE_MODELS_ENDS_H
 #define CE_MODELS_ENDS_H
 
-#include "cspeed/layer.h"
+#include "models/any_norm.h"
 #include "models/family.h"
 
 /* The settings of the embedding unit. cs_embed_declare describes `wide`. */
@@ -22,7 +22,7 @@ void ce_ends_check_pad(const json_t *token, const ce_family_input *input);
 /* The settings of the head unit, which is a norm, a linear layer and the cross-entropy. */
 typedef struct {
     const char *norm; /* name of the norm */
-    enum { CE_ENDS_LAYER_NORM, CE_ENDS_RMS_NORM } kind;
+    ce_norm_kind kind;
     int64_t width, vocabulary;
     float epsilon;
     cs_init init;
@@ -30,7 +30,7 @@ typedef struct {
     cs_unit *owner;
     const char *table;
     const char *head; /* name of the head's own table; NULL means "lm_head" */
-    bool plus_one;    /* True if the factors of the RMS norm are 1 + weight. */
+    bool bias;        /* True if the head has a bias of its own, `head`.bias. */
     /* `scale` is the factor of the logits, `cap` the soft cap that is applied afterwards; 0 means none. */
     float scale, cap;
 } ce_ends_last;

@@ -66,6 +66,17 @@ typedef struct {
     FAMILY(mistral)                                                                                                    \
     FAMILY(qwen2)                                                                                                      \
     FAMILY(qwen3)                                                                                                      \
+    FAMILY(smollm3)                                                                                                    \
+    FAMILY(seed_oss)                                                                                                   \
+    FAMILY(internlm3)                                                                                                  \
+    FAMILY(arcee)                                                                                                      \
+    FAMILY(ernie4_5)                                                                                                   \
+    FAMILY(cohere)                                                                                                     \
+    FAMILY(cohere2)                                                                                                    \
+    FAMILY(glm)                                                                                                        \
+    FAMILY(glm4)                                                                                                       \
+    FAMILY(olmo3)                                                                                                      \
+    FAMILY(gemma)                                                                                                      \
     FAMILY(gpt_neox)                                                                                                   \
     FAMILY(gemma2)                                                                                                     \
     FAMILY(gemma3_text)                                                                                                \

@@ -9,6 +9,8 @@
     "gelu_new|gelu_pytorch_tanh|gelu_fast|gelu_accurate|gelu_python_tanh|gelu|gelu_python|quick_gelu|relu|relu2|"      \
     "silu|swish"
 
+enum { CE_FUNCTION_GELU_TANH = 0 }; /* index of a choice that means CS_GELU_TANH */
+
 /* Returns the activation function of the choice with this index. */
 static inline cs_activation ce_function_of(int choice)
 {

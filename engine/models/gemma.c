@@ -1,18 +1,25 @@
-/* gemma.c - Gemma 2 and the text models of Gemma 3 (Gemma Team 2024, 2025).
+/* gemma.c - Gemma, Gemma 2 and the text models of Gemma 3 (Gemma Team 2024, 2025).
  *
- * Gemma 2 and 3 have norms before and after attention and feed-forward. The factors of these norms are 1 + weight.
- * Embeddings are multiplied by sqrt(width). Gemma 2 has sliding windows in every second layer, and soft caps of scores
+ * The factors of norms are 1 + weight. Embeddings are multiplied by sqrt(width). Gemma 2 and 3 have norms before and after attention and feed-forward. Gemma 2 has sliding windows in every second layer, and soft caps of scores
  * and logits. Gemma 3 has sliding windows in all layers except every sixth one, norms of q and k, and rotary positions
  * of two kinds. */
 #include "models/llama.h"
 
 #define AT CE_LLAMA_AT
 
-static const ce_llama_traits gemma2 = {
-    .after = true, .plus_one = true, .keys = 4, .head = 256, .window = CE_WINDOW_BY_LAYER
-};
-static const ce_llama_traits gemma3_text = { .after = true,
-                                             .plus_one = true,
+static const ce_llama_norms sandwich = { .before = { "input_layernorm", "pre_feedforward_layernorm" },
+                                         .after = { "post_attention_layernorm", "post_feedforward_layernorm" } };
+
+static const ce_llama_traits gemma = { .norm = CE_RMS_NORM_PLUS_ONE, .large = true, .keys = 16, .head = 256 };
+static const ce_llama_traits gemma2 = { .norms = &sandwich,
+                                        .norm = CE_RMS_NORM_PLUS_ONE,
+                                        .large = true,
+                                        .keys = 4,
+                                        .head = 256,
+                                        .window = CE_WINDOW_BY_LAYER };
+static const ce_llama_traits gemma3_text = { .norms = &sandwich,
+                                             .norm = CE_RMS_NORM_PLUS_ONE,
+                                             .large = true,
                                              .normed = true,
                                              .two_ropes = true,
                                              .keys = 4,
@@ -30,6 +37,16 @@ static const ce_llama_traits gemma3_text = { .after = true,
         CE_REFUSED("use_bidirectional_attention", "false", "false", "attention is causal"),                            \
         CE_INERT("hidden_act", "hidden_activation is used instead"),                                                   \
         CE_INERT("sliding_window_size", "sliding_window is used instead")
+
+static const ce_key gemma_keys[] = {
+    CE_LLAMA_SIZES("gemma", "256000", "8192", "3072", "24576", "28", "16", "1e-6", "true"),
+    CE_LLAMA_FUNCTION("hidden_act", "gelu_pytorch_tanh"),
+    CE_LLAMA_ROPE("10000", "0"),
+    CE_LLAMA_PADDING("0"),
+    CE_LLAMA_BIAS,
+    CE_REFUSED("use_bidirectional_attention", "false", "false", "attention is causal"),
+    CE_INERT("hidden_activation", "hidden_act is used instead"),
+};
 
 static const ce_key gemma2_keys[] = {
     BOTH("gemma2", "256000", "8192", "10000"),
@@ -53,5 +70,15 @@ static const ce_key gemma3_text_keys[] = {
            "logits are limited to this size by cap * tanh(x / cap); null: no limit"),
 };
 
+/* As in transformers, "gelu" means the tanh form: the first releases of Gemma have this value. */
+static cs_status build_gemma(cs_model **model, ce_model_facts *facts, const ce_family_input *input)
+{
+    ce_llama_sizes s = *(const ce_llama_sizes *)input->settings;
+    if (ce_function_of(s.activation) == CS_GELU)
+        s.activation = CE_FUNCTION_GELU_TANH;
+    return ce_llama_build_sizes(model, facts, input, &s, &gemma);
+}
+
+const ce_family ce_family_gemma = CE_LLAMA_ENTRY(gemma, "GemmaForCausalLM");
 CE_LLAMA_FAMILY(gemma2, "Gemma2ForCausalLM");
 CE_LLAMA_FAMILY(gemma3_text, "Gemma3ForCausalLM");

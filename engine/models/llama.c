@@ -32,7 +32,7 @@ static const ce_llama_traits qwen3 = { .normed = true, .keys = 32, .head = 128, 
 static const ce_key llama_keys[] = {
     COMMON("llama", "32000", "11008", "2048"),
     CE_LLAMA_BIAS,
-    CE_ROW("mlp_bias", BOOL, mlp_bias, "false", 0, 0, NULL, "true: the linear layers of the feed-forward have biases"),
+    CE_LLAMA_MLP_BIAS,
     CE_REFUSED("rope_interleaved", "false", "false",
                "rotary pairs are columns i and i + head_dim / 2, as Hugging Face orders them"),
     CE_INERT("is_llama_config", "information for readers; cspeed does not use it"),
@@ -52,12 +52,14 @@ static const ce_key qwen3_keys[] = { COMMON("qwen3", "151936", "22016", "32768")
 /* ---- the block ---- */
 
 typedef struct {
-    /* norms before and after attention [0] and feed-forward [1]; a norm that does not exist has `weight` NULL */
-    cs_rms before[2], after[2];
+    ce_any_norm before[2], after[2]; /* norms before and after attention [0] and feed-forward [1] */
     cs_attention attention;
     cs_gated mlp;
+    cs_mlp plain;       /* a feed-forward without gate, which replaces `mlp` if it is declared */
     cs_experts experts; /* experts, which replace `mlp` unless the number of experts is 0 */
-    float residual;     /* factor of the outputs of attention and feed-forward; 0 means none */
+    cs_residual residual[2];
+    float factor;  /* factor of the outputs of attention and feed-forward; 0 means none */
+    bool parallel; /* Attention and feed-forward read the same rows. */
 } block;
 
 typedef struct {
@@ -68,13 +70,11 @@ typedef struct {
     bool sparse; /* True if the block has experts. */
 } block_sizes;
 
-static void declare_norm(cs_rms *rms, cs_unit *unit, const char *name, const block_sizes *given)
+static const ce_llama_norms usual_norms = { .before = { "input_layernorm", "post_attention_layernorm" } };
+
+static void declare_norm(ce_any_norm *norm, cs_unit *unit, const char *name, const block_sizes *given)
 {
-    const ce_llama_sizes *s = given->sizes;
-    if (given->traits->plus_one)
-        cs_rms_declare_plus_one(rms, unit, name, s->width, (float)s->epsilon);
-    else
-        cs_rms_declare(rms, unit, name, s->width, (float)s->epsilon);
+    ce_any_norm_declare(norm, unit, given->traits->norm, name, given->sizes->width, (float)given->sizes->epsilon);
 }
 
 /* Converts a factor of config.json for the settings of a layer, in which 0 means that nothing is multiplied: a factor
@@ -103,13 +103,13 @@ static void declare_attention(cs_attention *attention, cs_unit *unit, const bloc
                    .cap = (float)s->attention_cap },
         .rope = given->rope,
         .bias = s->bias || traits->qkv_bias ? CS_BIAS : CS_NO_BIAS,
-        .out_bias = s->bias && !traits->qkv_choice ? CS_BIAS : CS_NO_BIAS,
+        .out_bias = s->out_bias || (s->bias && !traits->qkv_choice) ? CS_BIAS : CS_NO_BIAS,
         .normed = traits->normed || traits->whole,
         .epsilon = (float)s->epsilon,
         .dropout = (float)s->dropout,
         .init = { CS_NORMAL, (float)s->init_std },
         .norm_whole = traits->whole,
-        .norm_plus_one = traits->plus_one,
+        .norm_plus_one = traits->norm == CE_RMS_NORM_PLUS_ONE,
         .fused = traits->fused ? "qkv_proj" : NULL,
     };
     cs_attention_declare_parts(attention, unit, "self_attn", &parts);
@@ -135,104 +135,116 @@ static void declare_experts(block *b, cs_unit *unit, const block_sizes *given)
     cs_experts_declare(&b->experts, unit, traits->moe->block, &sizes);
 }
 
+static void declare_feed(block *b, cs_unit *unit, const block_sizes *given)
+{
+    const ce_llama_sizes *s = given->sizes;
+    cs_init init = { CS_NORMAL, (float)s->init_std };
+    cs_gated_sizes mlp = { s->width,
+                           s->inner,
+                           s->mlp_bias ? CS_BIAS : CS_NO_BIAS,
+                           init,
+                           ce_function_of(s->activation),
+                           given->traits->fused_mlp ? "gate_up_proj" : NULL };
+    cs_mlp_sizes plain = { .width = s->width,
+                           .hidden = s->inner,
+                           .init = init,
+                           .down_init = init,
+                           .function = ce_function_of(s->activation),
+                           .up = "up_proj",
+                           .down = "down_proj",
+                           .layout = CS_OUT_IN,
+                           .unbiased = !s->mlp_bias };
+    if (given->sparse)
+        declare_experts(b, unit, given);
+    else if (given->traits->plain)
+        cs_mlp_declare(&b->plain, unit, "mlp", &plain);
+    else
+        cs_gated_declare(&b->mlp, unit, "mlp", &mlp);
+}
+
 static void block_declare(cs_unit *unit, const void *sizes)
 {
     const block_sizes *given = sizes;
     const ce_llama_sizes *s = given->sizes;
-    const ce_llama_traits *traits = given->traits;
-    bool after = traits->after || traits->only_after;
+    const ce_llama_norms *norms = given->traits->norms ? given->traits->norms : &usual_norms;
     block *b = cs_unit_self(unit, sizeof *b);
-    cs_gated_sizes mlp = { s->width,
-                           s->inner,
-                           s->mlp_bias ? CS_BIAS : CS_NO_BIAS,
-                           { CS_NORMAL, (float)s->init_std },
-                           ce_function_of(s->activation),
-                           traits->fused ? "gate_up_proj" : NULL };
-    b->residual = factor_of(s->residual);
-    if (!traits->only_after)
-        declare_norm(&b->before[0], unit, "input_layernorm", given);
+    b->factor = factor_of(s->residual);
+    b->parallel = given->traits->parallel;
+    declare_norm(&b->before[0], unit, norms->before[0], given);
     declare_attention(&b->attention, unit, given);
-    if (after)
-        declare_norm(&b->after[0], unit, "post_attention_layernorm", given);
-    if (!traits->only_after)
-        declare_norm(&b->before[1], unit, after ? "pre_feedforward_layernorm" : "post_attention_layernorm", given);
-    if (given->sparse)
-        declare_experts(b, unit, given);
-    else
-        cs_gated_declare(&b->mlp, unit, "mlp", &mlp);
-    if (after)
-        declare_norm(&b->after[1], unit, "post_feedforward_layernorm", given);
+    declare_norm(&b->after[0], unit, norms->after[0], given);
+    declare_norm(&b->before[1], unit, norms->before[1], given);
+    declare_feed(b, unit, given);
+    declare_norm(&b->after[1], unit, norms->after[1], given);
+    cs_residual_declare(&b->residual[0], unit, "self_attn.residual", (float)s->residual_dropout);
+    cs_residual_declare(&b->residual[1], unit, "mlp.residual", (float)s->residual_dropout);
 }
 
-/* Returns what is added to the residual stream. t is the output of attention (which = 0) or of feed-forward (which =
- * 1). */
+/* Returns what is added to the residual stream before dropout. t is the output of attention (which = 0) or of
+ * feed-forward (which = 1). */
 static cs_tensor added(const block *b, cs_pass *pass, int which, cs_tensor t)
 {
-    if (b->after[which].weight)
-        t = cs_rms_forward(&b->after[which], pass, t);
-    if (b->residual > 0)
-        cs_op_scale(cs_pass_stream(pass), t, t, b->residual);
+    if (ce_any_norm_exists(&b->after[which]))
+        t = ce_any_norm_forward(&b->after[which], pass, t);
+    if (b->factor > 0)
+        cs_op_scale(cs_pass_stream(pass), t, t, b->factor);
     return t;
 }
 
 static cs_tensor added_backward(const block *b, cs_pass *pass, int which, cs_tensor dy)
 {
-    if (b->residual > 0) {
+    dy = cs_residual_backward(&b->residual[which], pass, dy);
+    if (b->factor > 0) {
         cs_tensor scaled = cs_pass_like(pass, dy);
-        cs_op_scale(cs_pass_stream(pass), scaled, dy, b->residual);
+        cs_op_scale(cs_pass_stream(pass), scaled, dy, b->factor);
         dy = scaled;
     }
-    return b->after[which].weight ? cs_rms_backward(&b->after[which], pass, dy) : dy;
+    return ce_any_norm_exists(&b->after[which]) ? ce_any_norm_backward(&b->after[which], pass, dy) : dy;
 }
 
 static cs_tensor feed_forward(const block *b, cs_pass *pass, cs_tensor x)
 {
-    return b->experts.count > 0 ? cs_experts_forward(&b->experts, pass, x) : cs_gated_forward(&b->mlp, pass, x);
+    if (b->experts.count > 0)
+        return cs_experts_forward(&b->experts, pass, x);
+    return b->plain.up.weight ? cs_mlp_forward(&b->plain, pass, x) : cs_gated_forward(&b->mlp, pass, x);
 }
 
 static cs_tensor feed_backward(const block *b, cs_pass *pass, cs_tensor dy)
 {
-    return b->experts.count > 0 ? cs_experts_backward(&b->experts, pass, dy) : cs_gated_backward(&b->mlp, pass, dy);
+    if (b->experts.count > 0)
+        return cs_experts_backward(&b->experts, pass, dy);
+    return b->plain.up.weight ? cs_mlp_backward(&b->plain, pass, dy) : cs_gated_backward(&b->mlp, pass, dy);
 }
 
 static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 {
     const block *b = cs_unit_self(unit, sizeof *b);
     cs_tensor h = cs_pass_like(pass, x), t = x;
-    if (b->before[0].weight)
-        t = cs_rms_forward(&b->before[0], pass, x);
-    t = cs_attention_forward(&b->attention, pass, t);
-    t = added(b, pass, 0, t);
-    if (b->before[1].weight)
-        t = cs_rms_forward_add(&b->before[1], pass, &(cs_addition){ .sum = h, .a = x, .b = t });
-    else
-        cs_op_add(cs_pass_stream(pass), h, x, t);
-    t = feed_forward(b, pass, b->before[1].weight ? t : h);
-    t = added(b, pass, 1, t);
-    cs_op_add(cs_pass_stream(pass), y, h, t);
-}
-
-/* Backward of the norm before attention (which = 0) or feed-forward (which = 1). dt is the gradient of the norm's
- * output. dx becomes the gradient of the norm's input plus `beside`, the gradient of the residual connection. If there
- * is no such norm, dx becomes dt plus `beside`. */
-static void read_backward(const block *b, cs_pass *pass, int which, cs_tensor dx, cs_tensor dt, cs_tensor beside)
-{
-    if (b->before[which].weight)
-        cs_rms_backward_add(&b->before[which], pass, dx, dt, beside);
-    else
-        cs_op_add(cs_pass_stream(pass), dx, beside, dt);
+    if (ce_any_norm_exists(&b->before[0]))
+        t = ce_any_norm_forward(&b->before[0], pass, x);
+    cs_tensor a = added(b, pass, 0, cs_attention_forward(&b->attention, pass, t));
+    if (b->parallel) {
+        cs_residual_forward(&b->residual[0], pass, h, x, a);
+    } else {
+        cs_addition sum = cs_residual_addition(&b->residual[0], pass, h, x, a);
+        t = ce_any_norm_forward_add(&b->before[1], pass, &sum);
+    }
+    t = added(b, pass, 1, feed_forward(b, pass, t));
+    cs_residual_forward(&b->residual[1], pass, y, h, t);
 }
 
 static void block_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
     const block *b = cs_unit_self(unit, sizeof *b);
-    cs_tensor dh = cs_pass_like(pass, dy), t;
-    t = added_backward(b, pass, 1, dy);
-    t = feed_backward(b, pass, t);
-    read_backward(b, pass, 1, dh, t, dy);
-    t = added_backward(b, pass, 0, dh);
-    t = cs_attention_backward(&b->attention, pass, t);
-    read_backward(b, pass, 0, dx, t, dh);
+    cs_tensor dh = dy, read = feed_backward(b, pass, added_backward(b, pass, 1, dy));
+    if (!b->parallel) {
+        dh = cs_pass_like(pass, dy);
+        ce_any_norm_backward_add(&b->before[1], pass, dh, read, dy);
+    }
+    cs_tensor t = cs_attention_backward(&b->attention, pass, added_backward(b, pass, 0, dh));
+    if (b->parallel)
+        cs_op_add(cs_pass_stream(pass), t, t, read);
+    ce_any_norm_backward_add(&b->before[0], pass, dx, t, dh);
 }
 
 static const cs_kind block_kind = { "llama block", block_declare, block_forward, block_backward, NULL };
@@ -255,6 +267,8 @@ static void fill_sizes(ce_llama_sizes *s, const ce_llama_traits *traits, const c
         s->head = traits->head > 0 ? traits->head : s->width / s->heads;
     if (traits->window == CE_WINDOW && !json_object_get(input->config, "sliding_window"))
         s->window = 4096;
+    if (s->period == 0)
+        s->period = traits->period;
     if (traits->window >= CE_WINDOW_IF_ASKED && is_null(input, "sliding_window"))
         s->window = 0;
     if (is_null(input, "attn_logit_softcapping"))
@@ -272,6 +286,19 @@ static void fill_sizes(ce_llama_sizes *s, const ce_llama_traits *traits, const c
                       (long long)s->layers);
 }
 
+static void check_rope_layers(const json_t *list, int64_t layers, const ce_family_input *input)
+{
+    size_t index;
+    json_t *rotated;
+    bool good = !list || json_is_null(list) || (json_is_array(list) && (int64_t)json_array_size(list) >= layers);
+    json_array_foreach (list, index, rotated) {
+        good &= json_is_integer(rotated);
+    }
+    if (!good)
+        ce_json_fault(input->doc, input->path, "no_rope_layers must be a list with 0 or 1 for each of %lld layers",
+                      (long long)layers);
+}
+
 /* Returns the type of layer i in the list layer_types, or NULL if there is no such list. */
 static const char *type_of(const ce_llama_sizes *s, int64_t i, const ce_family_input *input)
 {
@@ -280,6 +307,14 @@ static const char *type_of(const ce_llama_sizes *s, int64_t i, const ce_family_i
         ce_json_fault(input->doc, input->path, "layer_types[%lld] is neither full_attention nor sliding_attention",
                       (long long)i);
     return type;
+}
+
+/* True if layer i rotates q and k, in a model whose list no_rope_layers or whose interval says so. */
+static bool is_rotated(const ce_llama_sizes *s, int64_t i)
+{
+    if (json_is_array(s->rope_layers))
+        return json_integer_value(json_array_get(s->rope_layers, (size_t)i)) != 0;
+    return (i + 1) % s->rope_interval != 0;
 }
 
 /* True if layer i has a window in a model whose layers may differ. The list layer_types decides; without this list the
@@ -296,6 +331,8 @@ static bool is_local(const ce_llama_sizes *s, const ce_llama_traits *traits, int
         return i % 2 == 0 && i < s->window_from;
     case CE_WINDOW_ALL_IF_ASKED:
         return true;
+    case CE_WINDOW_UNROTATED:
+        return !is_rotated(s, i);
     default:
         return i >= s->window_from;
     }
@@ -310,8 +347,7 @@ static int64_t window_of(const ce_llama_sizes *s, const ce_llama_traits *traits,
     bool wanted = is_local(s, traits, i, input);
     if (traits->window == CE_WINDOW_BY_LAYER)
         return wanted ? s->window : 0;
-    if (traits->window == CE_WINDOW_IF_ASKED || traits->window == CE_WINDOW_BEFORE ||
-        traits->window == CE_WINDOW_ALL_IF_ASKED)
+    if (traits->window >= CE_WINDOW_IF_ASKED)
         return s->windowed && wanted ? s->window : 0;
     if (type && wanted != (s->window > 0))
         ce_json_fault(input->doc, input->path,
@@ -320,8 +356,11 @@ static int64_t window_of(const ce_llama_sizes *s, const ce_llama_traits *traits,
     return s->window;
 }
 
-/* Reads the rotary positions: ropes[0] is for layers without a window, ropes[1] for layers with a window. */
-static void read_ropes(cs_rope_sizes ropes[2], const ce_llama_sizes *s, const ce_llama_traits *traits,
+/* The kinds of rotary positions of a model's layers. */
+enum { ROPE_FULL, ROPE_LOCAL, ROPE_NONE, ROPES };
+
+/* Reads the rotary positions of layers without a window and of layers with a window. */
+static void read_ropes(cs_rope_sizes ropes[ROPES], const ce_llama_sizes *s, const ce_llama_traits *traits,
                        const ce_family_input *input)
 {
     ce_rotary_input all = { .width = s->head,
@@ -332,15 +371,16 @@ static void read_ropes(cs_rope_sizes ropes[2], const ce_llama_sizes *s, const ce
                             .partial = s->partial > 0 ? s->partial : traits->partial,
                             .original = s->original };
     if (!traits->two_ropes) {
-        ce_rotary_read(&ropes[0], &all, input->doc, input->path);
-        ropes[1] = ropes[0];
-        if (traits->fused && ropes[0].kind != CS_ROPE_PLAIN && ropes[0].kind != CS_ROPE_LONG)
+        ce_rotary_read(&ropes[ROPE_FULL], &all, input->doc, input->path);
+        ropes[ROPE_FULL].adjacent = traits->adjacent;
+        ropes[ROPE_LOCAL] = ropes[ROPE_FULL];
+        if (traits->fused && ropes[ROPE_FULL].kind != CS_ROPE_PLAIN && ropes[ROPE_FULL].kind != CS_ROPE_LONG)
             ce_json_fault(input->doc, input->path,
                           "not supported: this rope_type, because Phi-3 has only \"longrope\"");
         return;
     }
     ce_rotary_input local = all;
-    local.theta = s->local_theta;
+    local.theta = s->local_theta > 0 ? s->local_theta : traits->local_theta;
     local.scaling = NULL;
     all.parameters = json_object_get(s->rotary, "full_attention");
     local.parameters = json_object_get(s->rotary, "sliding_attention");
@@ -356,8 +396,8 @@ static void read_ropes(cs_rope_sizes ropes[2], const ce_llama_sizes *s, const ce
         ce_json_warn(input->doc, input->path,
                      "rope_scaling overrides the same keys of rope_parameters.full_attention, as in transformers");
     }
-    ce_rotary_read(&ropes[0], &all, input->doc, input->path);
-    ce_rotary_read(&ropes[1], &local, input->doc, input->path);
+    ce_rotary_read(&ropes[ROPE_FULL], &all, input->doc, input->path);
+    ce_rotary_read(&ropes[ROPE_LOCAL], &local, input->doc, input->path);
     json_decref(both);
 }
 
@@ -372,14 +412,26 @@ static void state_facts(ce_model_facts *facts, const ce_llama_sizes *s, const cs
     }
 }
 
-static void add_blocks(cs_model *model, block_sizes *sizes, const cs_rope_sizes ropes[2], const ce_family_input *input)
+/* Returns which of the rotary positions layer i has. */
+static int rope_of(const block_sizes *sizes, int64_t i, const ce_family_input *input)
+{
+    bool local = is_local(sizes->sizes, sizes->traits, i, input);
+    if (sizes->traits->rotated == CE_ROPE_LISTED && !is_rotated(sizes->sizes, i))
+        return ROPE_NONE;
+    if (sizes->traits->rotated == CE_ROPE_IN_WINDOWS && !local)
+        return ROPE_NONE;
+    return local ? ROPE_LOCAL : ROPE_FULL;
+}
+
+static void add_blocks(cs_model *model, block_sizes *sizes, const cs_rope_sizes ropes[ROPES],
+                       const ce_family_input *input)
 {
     for (int64_t i = 0; i < sizes->sizes->layers; i++) {
         char name[64];
         snprintf(name, sizeof name, "model.layers.%lld", (long long)i);
         sizes->window = window_of(sizes->sizes, sizes->traits, i, input);
         sizes->sparse = sizes->traits->moe && ce_moe_is_sparse(sizes->sizes, i);
-        sizes->rope = &ropes[is_local(sizes->sizes, sizes->traits, i, input)];
+        sizes->rope = &ropes[rope_of(sizes, i, input)];
         cs_model_add(model, &block_kind, name, sizes);
     }
 }
@@ -396,11 +448,18 @@ static int64_t narrowest(const ce_llama_sizes *s)
 cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_family_input *input,
                          const ce_llama_traits *traits)
 {
-    ce_llama_sizes s = *(const ce_llama_sizes *)input->settings;
+    return ce_llama_build_sizes(model, facts, input, input->settings, traits);
+}
+
+cs_status ce_llama_build_sizes(cs_model **model, ce_model_facts *facts, const ce_family_input *input,
+                               const ce_llama_sizes *given, const ce_llama_traits *traits)
+{
+    ce_llama_sizes s = *given;
     block_sizes sizes = { .sizes = &s, .traits = traits };
-    cs_rope_sizes ropes[2];
+    cs_rope_sizes ropes[ROPES] = { 0 };
     fill_sizes(&s, traits, input);
     read_ropes(ropes, &s, traits, input);
+    check_rope_layers(s.rope_layers, s.layers, input);
     for (int64_t i = 0; i < s.layers; i++)
         window_of(&s, traits, i, input);
     if (traits->moe)
@@ -408,25 +467,24 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
     ce_ends_check_pad(s.padding, input);
     CE_TRY(ce_family_open(model, input, s.width, s.heads, narrowest(&s), s.vocabulary));
     cs_init init = { CS_NORMAL, (float)s.init_std };
-    float factor = traits->plus_one ? (float)sqrt((double)s.width) : factor_of(s.embedding);
+    float factor = traits->large ? (float)sqrt((double)s.width) : factor_of(s.embedding);
     ce_ends_first first = { .tokens = "embed_tokens",
                             .wide = { .vocabulary = s.vocabulary, .width = s.width, .init = init, .scale = factor } };
     ce_ends_pad(&first.wide, s.padding);
     cs_unit *embed = cs_model_add(*model, &ce_ends_embedding, "model", &first);
     add_blocks(*model, &sizes, ropes, input);
     ce_ends_last last = { .norm = "model.norm",
-                          .kind = CE_ENDS_RMS_NORM,
+                          .kind = traits->norm,
                           .width = s.width,
                           .vocabulary = s.vocabulary,
                           .epsilon = (float)s.epsilon,
                           .init = init,
                           .owner = s.tied ? embed : NULL,
                           .table = "embed_tokens.weight",
-                          .plus_one = traits->plus_one,
                           .scale = s.logits > 0 ? factor_of(1 / s.logits) : 0,
                           .cap = (float)s.logits_cap };
     cs_model_add(*model, &ce_ends_head, "", &last);
-    state_facts(facts, &s, &ropes[0]);
+    state_facts(facts, &s, &ropes[ROPE_FULL]);
     return CS_OK;
 }
 

@@ -3,6 +3,7 @@
 #ifndef CE_MODELS_LLAMA_H
 #define CE_MODELS_LLAMA_H
 
+#include "models/any_norm.h"
 #include "models/family.h"
 #include "models/functions.h"
 
@@ -10,14 +11,18 @@
 
 typedef struct {
     int64_t vocabulary, positions, width, inner, layers, heads, keys, head, window, window_from, period, original;
-    double dropout, epsilon, init_std, theta, partial;
+    double dropout, residual_dropout, epsilon, init_std, theta, partial;
     double local_theta; /* theta for the layers with a window; 0 means the theta of the other layers */
     double embedding, residual, attention, logits; /* multipliers of Granite; `logits` is a divisor */
     /* for Gemma: the values of query_pre_attn_scalar, attn_logit_softcapping and final_logit_softcapping */
     double query_scalar, attention_cap, logits_cap;
     int activation;
-    bool tied, bias, mlp_bias, windowed;
+    bool tied, bias, out_bias, mlp_bias, windowed;
     json_t *scaling, *rotary, *layer_types;
+    /* SmolLM3's no_rope_layers: a list that has 0 for each layer without rotary positions. Without this list, every
+     * `rope_interval`-th layer has none. */
+    json_t *rope_layers;
+    int64_t rope_interval;
     json_t *padding; /* value of pad_token_id */
     /* Mixtures of experts. `experts` is the number of experts of a layer. `other_experts` is the same number, read from
      * the key under which transformers 5 writes this number. Each token is computed by `chosen` experts. `expert_inner`
@@ -29,15 +34,29 @@ typedef struct {
     json_t *dense_layers;      /* value of mlp_only_layers */
 } ce_llama_sizes;
 
+/* The names of a block's norms before and after attention [0] and feed-forward [1]; NULL: there is no such norm. */
 typedef struct {
-    bool qkv_bias;   /* q, k and v always have biases, and o never has one. */
-    bool normed;     /* q and k have an RMSNorm for each head. */
-    bool whole;      /* q and k have one RMSNorm for all heads together. */
-    bool fused;      /* q, k and v are rows of one matrix; gate and up are rows of another. */
-    bool after;      /* There are norms both before and after attention and feed-forward. */
-    bool only_after; /* There are norms after attention and feed-forward, but none before them. */
-    bool plus_one;   /* The factor of a norm is 1 + weight, and embeddings are multiplied by sqrt(width). */
-    bool two_ropes;  /* Layers with a window have rotary positions of their own. */
+    const char *before[2], *after[2];
+} ce_llama_norms;
+
+typedef struct {
+    bool qkv_bias;               /* q, k and v always have biases, and o never has one. */
+    bool normed;                 /* q and k have an RMSNorm for each head. */
+    bool whole;                  /* q and k have one RMSNorm for all heads together. */
+    bool fused;                  /* q, k and v are rows of one matrix. */
+    bool fused_mlp;              /* gate and up are rows of one matrix. */
+    bool plain;                  /* The feed-forward has no gate: down(function(up(x))). */
+    bool parallel;               /* Attention and feed-forward read the same norm of the block's input. */
+    bool adjacent;               /* Rotary pairs are adjacent columns of a head. */
+    bool large;                  /* Embeddings are multiplied by sqrt(width). */
+    bool two_ropes;              /* Layers with a window have rotary positions of their own. */
+    ce_norm_kind norm;           /* kind of all norms but those of q and k */
+    const ce_llama_norms *norms; /* NULL: input_layernorm and post_attention_layernorm before the two */
+    /* default of the theta for the layers with a window, if no key gives it */
+    double local_theta;
+    int64_t period; /* the period of CE_WINDOW_BY_LAYER, if no key gives it */
+    /* Which layers have rotary positions: all; those that no_rope_layers says; those with a window. */
+    enum { CE_ROPE_ALL, CE_ROPE_LISTED, CE_ROPE_IN_WINDOWS } rotated;
     bool qkv_choice; /* The key `bias` gives biases to q, k and v; o never has a bias. */
     double partial;  /* default of partial_rotary_factor; 0 means that all columns of a head are rotated */
     int64_t keys;    /* default of num_key_value_heads; 0 means the value of num_attention_heads */
@@ -53,6 +72,7 @@ typedef struct {
      * - CE_WINDOW_IF_ASKED: the layers from max_window_layers on, if use_sliding_window is true;
      * - CE_WINDOW_BEFORE: every second layer before max_window_layers, if use_sliding_window is true;
      * - CE_WINDOW_ALL_IF_ASKED: all layers, if use_sliding_window is true;
+     * - CE_WINDOW_UNROTATED: the layers without rotary positions, if use_sliding_window is true;
      * - CE_WINDOW_BY_LAYER: all layers except every `period`-th. */
     enum {
         CE_NO_WINDOW,
@@ -61,6 +81,7 @@ typedef struct {
         CE_WINDOW_IF_ASKED,
         CE_WINDOW_BEFORE,
         CE_WINDOW_ALL_IF_ASKED,
+        CE_WINDOW_UNROTATED,
         CE_WINDOW_BY_LAYER
     } window;
 } ce_llama_traits;
@@ -78,11 +99,14 @@ bool ce_moe_is_sparse(const ce_llama_sizes *s, int64_t layer); /* Returns whethe
 /* Builds a model of a family, as ce_family describes. The settings of the input are a ce_llama_sizes. */
 cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_family_input *input,
                          const ce_llama_traits *traits);
+/* Builds a model with other sizes than those of the input's settings. */
+cs_status ce_llama_build_sizes(cs_model **model, ce_model_facts *facts, const ce_family_input *input,
+                               const ce_llama_sizes *sizes, const ce_llama_traits *traits);
 
 /* ---- rows of key tables ---- */
 
 #define CE_LLAMA_AT(field) offsetof(ce_llama_sizes, field)
-#define CE_LLAMA_SIZES(type, vocab, max, width_, inner_, layers_, heads_, epsilon_, tied_)                                          \
+#define CE_LLAMA_SIZES_EPSILON(epsilon_name, type, vocab, max, width_, inner_, layers_, heads_, epsilon_, tied_)                    \
     CE_ROWS_OF_SIZES(type, vocab, max, width_),                                                                                     \
         CE_ROW("intermediate_size", INT, inner, inner_, 1, 1 << 22, NULL,                                                           \
                "width of the intermediate layer of the feed-forward network (MLP)"),                                                \
@@ -94,14 +118,15 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
             "number of key and value heads (grouped-query attention); must divide num_attention_heads; null: num_attention_heads"), \
         CE_ROW("head_dim", INT, head, "0", 0, CS_ROPE_WIDTH, NULL,                                                                  \
                "width of an attention head, an even number; null: hidden_size / num_attention_heads"),                              \
-        CE_ROW("rms_norm_eps", NUMBER, epsilon, epsilon_, 1e-12, 1, NULL,                                                           \
-               "epsilon of RMSNorm, added to the mean square under the root"),                                                      \
+        CE_ROW(epsilon_name, NUMBER, epsilon, epsilon_, 1e-12, 1, NULL, "epsilon of norms, added under the root"),                  \
         CE_ROW("initializer_range", NUMBER, init_std, "0.02", 0, 10, NULL,                                                          \
                "standard deviation of the normal distribution from which weights are initialized"),                                 \
         CE_ROW("attention_dropout", NUMBER, dropout, "0", 0, 0.999, NULL,                                                           \
                "probability of dropout on the attention probabilities (after the softmax)"),                                        \
         CE_ROW("tie_word_embeddings", BOOL, tied, tied_, 0, 0, NULL,                                                                \
                "true: the output head (lm_head) shares its weights with the token embedding")
+#define CE_LLAMA_SIZES(type, vocab, max, width_, inner_, layers_, heads_, epsilon_, tied_)                             \
+    CE_LLAMA_SIZES_EPSILON("rms_norm_eps", type, vocab, max, width_, inner_, layers_, heads_, epsilon_, tied_)
 #define CE_LLAMA_FUNCTION(name, fallback)                                                                              \
     CE_ROW(name, CHOICE, activation, "\"" fallback "\"", 0, 0, CE_FUNCTIONS,                                           \
            "activation function of the gated feed-forward: down(function(gate(x)) * up(x))")
@@ -123,6 +148,8 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
 #define CE_LLAMA_PADDING(token)                                                                                        \
     CE_ROW("pad_token_id", JSON, padding, token, 0, 0, NULL,                                                           \
            "id of the padding token, whose embedding gets no gradient, as in transformers; null: none")
+#define CE_LLAMA_MLP_BIAS                                                                                              \
+    CE_ROW("mlp_bias", BOOL, mlp_bias, "false", 0, 0, NULL, "true: the linear layers of the feed-forward have biases")
 #define CE_LLAMA_BIAS                                                                                                  \
     CE_ROW("attention_bias", BOOL, bias, "false", 0, 0, NULL,                                                          \
            "true: the linear layers of attention (q, k, v, o) have biases")
@@ -132,6 +159,11 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
     {                                                                                                                  \
         return ce_llama_build(model, facts, input, &name);                                                             \
     }                                                                                                                  \
-    const ce_family ce_family_##name = { #name, class, CE_KEYS(name##_keys), sizeof(ce_llama_sizes), build_##name }
+    const ce_family ce_family_##name = CE_LLAMA_ENTRY(name, class)
+/* The entry of a family whose function build_NAME its file defines. */
+#define CE_LLAMA_ENTRY(name, class)                                                                                    \
+    {                                                                                                                  \
+#name, class, CE_KEYS(name##_keys), sizeof(ce_llama_sizes), build_##name                                       \
+    }
 
 #endif

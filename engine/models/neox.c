@@ -381,7 +381,7 @@ static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_
         cs_model_add(*model, &block_kind, name, &(block_sizes){ s, names, &rope });
     }
     ce_ends_last last = { .norm = names->last_norm,
-                          .kind = CE_ENDS_LAYER_NORM,
+                          .kind = CE_LAYER_NORM,
                           .width = s->width,
                           .vocabulary = s->vocabulary,
                           .epsilon = (float)s->epsilon,

@@ -161,6 +161,8 @@ static const struct {
     { "gpt2", "max_position_embeddings", "n_positions" },
     { "falcon", "n_embed", "hidden_size" },
     { "mixtral", "num_experts", "num_local_experts" },
+    { "internlm3", "qkv_bias", "attention_bias" },
+    { "internlm3", "bias", "mlp_bias" },
     { "qwen3_moe", "num_local_experts", "num_experts" },
 };
 

@@ -62,6 +62,8 @@ typedef struct {
     float epsilon;
 } cs_norm;
 void cs_norm_declare(cs_norm *norm, cs_unit *unit, const char *name, int64_t width, float epsilon);
+/* Declares a norm without the parameter NAME.bias; norm->bias is NULL. */
+void cs_norm_declare_unbiased(cs_norm *norm, cs_unit *unit, const char *name, int64_t width, float epsilon);
 cs_tensor cs_norm_forward(const cs_norm *norm, cs_pass *pass, cs_tensor x);
 cs_tensor cs_norm_backward(const cs_norm *norm, cs_pass *pass, cs_tensor dy);
 /* cs_norm_forward_add computes the residual sum x->sum = x->a + dropout(x->b) and then the norm of the sum, in one
@@ -100,6 +102,7 @@ typedef struct {
     double attention;
     bool truncate; /* yarn: true if the ends of the ramp are rounded to whole dimensions */
     int64_t head;  /* columns of a head; 0 means `width` */
+    bool adjacent; /* pairs are adjacent columns, as in cs_rope */
     /* longrope: the divisors of the frequencies, which Hugging Face calls short_factor and long_factor */
     float shorter[CS_ROPE_WIDTH / 2], longer[CS_ROPE_WIDTH / 2];
 } cs_rope_sizes;

@@ -193,6 +193,7 @@ typedef struct {
     float factor;
     float frequency[CS_ROPE_WIDTH / 2];
     int64_t head; /* columns of a head, at least `width`; 0 means `width` */
+    bool adjacent; /* pairs are columns 2i and 2i + 1 of a head, instead of i and i + D / 2 */
 } cs_rope;
 typedef struct {
     int64_t heads;  /* how many heads are rotated; the first begins at column 0 */

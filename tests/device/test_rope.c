@@ -18,18 +18,19 @@ static void open_device(int threads)
 }
 
 /* Checks rotary positions that rotate D of the E columns of each head. */
-static void check_rope(cs_dtype dtype, int B, int T, int heads, int rest, int D, int E)
+static void check_pairs(cs_dtype dtype, int B, int T, int heads, int rest, int D, int E, bool adjacent)
 {
     int W = heads * E + rest;
     cs_tensor x = near_random(dtype, B * T, W, 1, 1), whole = near_copy(x);
     double *want = near_doubles(x);
-    cs_rope rope = { .width = D, .factor = 1.25f, .head = E == D ? 0 : E };
+    cs_rope rope = { .width = D, .factor = 1.25f, .head = E == D ? 0 : E, .adjacent = adjacent };
     for (int i = 0; i < D / 2; i++)
         rope.frequency[i] = 1.0f / (float)(i + 1);
     for (int row = 0; row < B * T; row++)
         for (int h = 0; h < heads; h++)
             for (int i = 0; i < D / 2; i++) {
-                double *low = want + row * W + h * E + i, *high = low + D / 2, angle = (3 + row % T) / (i + 1.0);
+                double *low = want + row * W + h * E + (adjacent ? 2 * i : i), *high = low + (adjacent ? 1 : D / 2);
+                double angle = (3 + row % T) / (i + 1.0);
                 double a = *low, b = *high;
                 *low = 1.25 * (a * cos(angle) - b * sin(angle));
                 *high = 1.25 * (b * cos(angle) + a * sin(angle));
@@ -45,6 +46,12 @@ static void check_rope(cs_dtype dtype, int B, int T, int heads, int rest, int D,
     ck_assert(near_all("rope_grad", x, want, dtype == CS_F32 ? 2e-6 : dtype == CS_F16 ? 2e-3 : 1e-2));
     free(want);
     near_free(x), near_free(whole);
+}
+
+static void check_rope(cs_dtype dtype, int B, int T, int heads, int rest, int D, int E)
+{
+    check_pairs(dtype, B, T, heads, rest, D, E, false);
+    check_pairs(dtype, B, T, heads, rest, D, E, true);
 }
 
 static void check_rms(cs_dtype dtype, int N, int first, int heads, int D, int rest)

@@ -9,41 +9,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GOLDEN "families_tiny.golden"
-
 /* The cases of tests/golden/make_families.py. */
 static const char *const models[] = { "neox",    "neot", "gem2", "gem3", "phi",  "phishort", "philong",  "olmo",
                                       "granite", "star", "fal",  "falo", "falq", "fals",     "gptlayer", "gptrelu" };
 enum { MODELS = sizeof models / sizeof *models };
 
+static const char *const newer[] = { "gem1",   "smol",  "smolw", "olm3", "seed", "seedo", "arcee",
+                                     "intern", "ernie", "cohe",  "coh2", "glm",  "glm4" };
+enum { NEWER = sizeof newer / sizeof *newer };
+
+static void check_all(against_case how)
+{
+    how.golden = "families_tiny.golden";
+    against_each(&how, models, MODELS);
+    how.golden = "families_newer.golden";
+    against_each(&how, newer, NEWER);
+}
+
 START_TEST(fp32)
 {
-    against_each(
-        &(against_case){ .golden = GOLDEN, .precision = "fp32", .recompute = "none", .logits = 1e-5, .losses = 1e-6 },
-        models, MODELS);
+    check_all((against_case){ .precision = "fp32", .recompute = "none", .logits = 1e-5, .losses = 1e-6 });
 }
 END_TEST
 
 START_TEST(fp32_recomputed)
 {
-    against_each(
-        &(against_case){ .golden = GOLDEN, .precision = "fp32", .recompute = "unit", .logits = 1e-5, .losses = 1e-6 },
-        models, MODELS);
+    check_all((against_case){ .precision = "fp32", .recompute = "unit", .logits = 1e-5, .losses = 1e-6 });
 }
 END_TEST
 
 /* bf16 has 8 bits of precision; in models as small as these, a single rounding changes logits and losses visibly. */
 START_TEST(bf16)
 {
-    against_each(
-        &(against_case){ .golden = GOLDEN, .precision = "bf16", .recompute = "none", .logits = 6e-2, .losses = 2e-2 },
-        models, MODELS);
+    check_all((against_case){ .precision = "bf16", .recompute = "none", .logits = 6e-2, .losses = 2e-2 });
 }
 END_TEST
 
-static void check_stages(const char *model)
+static void check_stages(const char *golden, const char *model)
 {
-    char text[4096], *config = against_config(GOLDEN, model);
+    char text[4096], *config = against_config(golden, model);
     run_spec spec = { .world = 2, .steps = 4, .precision = "fp32", .prefetch = 1, .set = { text } };
     run_result first_run, other;
     snprintf(text, sizeof text, "cspeed.model=%s", config);
@@ -63,7 +67,9 @@ static void check_stages(const char *model)
 START_TEST(stages_alike)
 {
     for (int i = 0; i < MODELS; i++)
-        check_stages(models[i]);
+        check_stages("families_tiny.golden", models[i]);
+    for (int i = 0; i < NEWER; i++)
+        check_stages("families_newer.golden", newer[i]);
 }
 END_TEST
 

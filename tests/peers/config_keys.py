@@ -23,7 +23,9 @@ TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../engine/m
 FAMILIES = {"gpt2": "GPT2Config", "llama": "LlamaConfig", "mistral": "MistralConfig", "qwen2": "Qwen2Config", "qwen3": "Qwen3Config",
             "gpt_neox": "GPTNeoXConfig", "gemma2": "Gemma2Config", "gemma3_text": "Gemma3TextConfig", "phi3": "Phi3Config",
             "olmo2": "Olmo2Config", "granite": "GraniteConfig", "starcoder2": "Starcoder2Config", "falcon": "FalconConfig",
-            "mixtral": "MixtralConfig", "qwen2_moe": "Qwen2MoeConfig", "qwen3_moe": "Qwen3MoeConfig"}
+            "mixtral": "MixtralConfig", "qwen2_moe": "Qwen2MoeConfig", "qwen3_moe": "Qwen3MoeConfig", "gemma": "GemmaConfig", "smollm3": "SmolLM3Config", "olmo3": "Olmo3Config",
+            "seed_oss": "SeedOssConfig", "internlm3": "InternLM3Config", "arcee": "ArceeConfig", "ernie4_5": "Ernie4_5Config",
+            "cohere": "CohereConfig", "cohere2": "Cohere2Config", "glm": "GlmConfig", "glm4": "Glm4Config"}
 
 GENERATION = "a setting of transformers' generate(); training does not use it, and `cspeed generate` has its own options"
 LABELS = "it configures a classification head, and the models here have a language-model head"
@@ -121,7 +123,7 @@ def read_table():
     if not os.path.exists(TABLE):
         return {}
     with open(TABLE, encoding="utf-8") as file:
-        rows = re.findall(r'CS_(?:INERT|REFUSED)\(.*?\),(?=\s)', file.read(), re.S)
+        rows = re.findall(r'CE_(?:INERT|REFUSED)\(.*?\),(?=\s)', file.read(), re.S)
     return {row.split('"')[1]: re.sub(r"\s+", " ", row) for row in rows}
 
 

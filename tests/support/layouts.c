@@ -57,6 +57,23 @@ const layout_model layout_models[] = {
       "{\"model_type\": \"phi3\", \"pad_token_id\": null, \"partial_rotary_factor\": 0.5, " LLAMA("24", "6", "2", "4"),
       ATTENTION_DROPOUT, NULL },
     { "olmo2", "{\"model_type\": \"olmo2\", " LLAMA("20", "6", "2", "4"), ATTENTION_DROPOUT, NULL },
+    { "olmo3", "{\"model_type\": \"olmo3\", \"sliding_window\": 4, " LLAMA("20", "6", "2", "4"), ATTENTION_DROPOUT,
+      NULL },
+    { "gemma", "{\"model_type\": \"gemma\", " LLAMA("20", "6", "2", "6"), ATTENTION_DROPOUT, NULL },
+    { "smollm3", "{\"model_type\": \"smollm3\", \"no_rope_layer_interval\": 2, " LLAMA("20", "6", "2", "4"),
+      ATTENTION_DROPOUT, NULL },
+    { "seed_oss",
+      "{\"model_type\": \"seed_oss\", \"attention_out_bias\": true, \"mlp_bias\": true, \"attention_dropout\": 0, " LLAMA(
+          "20", "6", "2", "4"),
+      NULL, NULL },
+    { "arcee", "{\"model_type\": \"arcee\", " LLAMA("20", "6", "3", "4"), ATTENTION_DROPOUT, NULL },
+    { "ernie4_5", "{\"model_type\": \"ernie4_5\", \"use_bias\": true, " LLAMA("20", "6", "2", "4"), ATTENTION_DROPOUT,
+      NULL },
+    { "cohere2",
+      "{\"model_type\": \"cohere2\", \"layer_norm_eps\": 1e-5, \"logit_scale\": 0.3, \"sliding_window\": 4, "
+      "\"sliding_window_pattern\": 2, \"intermediate_size\": 27, \"num_key_value_heads\": 2, " NEOX("24", "6"),
+      ATTENTION_DROPOUT, NULL },
+    { "glm4", "{\"model_type\": \"glm4\", " LLAMA("20", "6", "2", "8"), ATTENTION_DROPOUT, NULL },
     { "granite",
       "{\"model_type\": \"granite\", \"embedding_multiplier\": 3.0, \"residual_multiplier\": 0.4, "
       "\"attention_multiplier\": 0.3, \"logits_scaling\": 2.5, \"tie_word_embeddings\": true, \"attention_bias\": "

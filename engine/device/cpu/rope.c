@@ -17,13 +17,27 @@ static void rotate_head(float *restrict out, const float *restrict x, const floa
     }
 }
 
+static void rotate_adjacent(float *restrict out, const float *restrict x, const float *restrict cosine,
+                            const float *restrict sine, int64_t half)
+{
+    for (int64_t i = 0; i < half; i++) {
+        float low = x[2 * i], high = x[2 * i + 1];
+        out[2 * i] = low * cosine[i] - high * sine[i];
+        out[2 * i + 1] = high * cosine[i] + low * sine[i];
+    }
+}
+
 static void rotate_row(const ce_turn *turn, int64_t row, const float *cosine, const float *sine)
 {
     int64_t width = turn->rope->width, apart = ce_rope_head(turn->rope), columns = cs_columns(turn->x);
     float wide[CS_ROPE_WIDTH], out[CS_ROPE_WIDTH];
     for (int64_t head = 0; head < turn->rows.heads; head++) {
         int64_t place = row * columns + head * apart;
-        rotate_head(out, ce_elements_read(turn->x, place, width, wide), cosine, sine, width / 2);
+        const float *x = ce_elements_read(turn->x, place, width, wide);
+        if (turn->rope->adjacent)
+            rotate_adjacent(out, x, cosine, sine, width / 2);
+        else
+            rotate_head(out, x, cosine, sine, width / 2);
         ce_elements_write(turn->x, place, width, out);
     }
 }

@@ -33,6 +33,23 @@ static __device__ void rotate_run(ce_view head, int64_t middle, int64_t i, const
     ce_run_store(head, i + middle, high_half, high);
 }
 
+/* Rotates the pairs of elements (2 i, 2 i + 1) of a head, for a run of indices i. */
+static __device__ void rotate_adjacent(ce_view head, int64_t middle, int64_t i, const float *cosine, const float *sine)
+{
+    ce_range all = { 0, 2 * middle };
+    float both[2 * CE_RUN];
+    ce_run_widen(both, ce_run_load(head, 2 * i, all), head.dtype);
+    ce_run_widen(both + CE_RUN, ce_run_load(head, 2 * i + CE_RUN, all), head.dtype);
+#pragma unroll
+    for (int k = 0; k < CE_RUN; k++) {
+        float x = both[2 * k], y = both[2 * k + 1];
+        both[2 * k] = x * cosine[i + k] - y * sine[i + k];
+        both[2 * k + 1] = y * cosine[i + k] + x * sine[i + k];
+    }
+    ce_run_store(head, 2 * i, all, both);
+    ce_run_store(head, 2 * i + CE_RUN, all, both + CE_RUN);
+}
+
 static __global__ void __launch_bounds__(THREADS) rotate_positions(rope_job job, cs_rope rope)
 {
     CE_SHARED float cosine[HALF], sine[HALF];
@@ -46,9 +63,13 @@ static __global__ void __launch_bounds__(THREADS) rotate_positions(rope_job job,
         }
         __syncthreads();
         for (int64_t row = position + blockIdx.y * job.at.length; row < job.rows; row += gridDim.y * job.at.length)
-            for (int item = (int)threadIdx.x; item < (int)job.at.heads * runs; item += (int)blockDim.x)
-                rotate_run(ce_run_from(job.x, row * job.columns + item / runs * job.head), middle, item % runs * CE_RUN,
-                           cosine, sine);
+            for (int item = (int)threadIdx.x; item < (int)job.at.heads * runs; item += (int)blockDim.x) {
+                ce_view head = ce_run_from(job.x, row * job.columns + item / runs * job.head);
+                if (rope.adjacent)
+                    rotate_adjacent(head, middle, item % runs * CE_RUN, cosine, sine);
+                else
+                    rotate_run(head, middle, item % runs * CE_RUN, cosine, sine);
+            }
     }
 }
 
