@@ -71,6 +71,19 @@ install_packages() # PACKAGE...
     fi
 }
 
+# Packages without which something is missing that only some need: their absence does not stop the build.
+welcome_packages() # PACKAGE...
+{
+    [ $# -gt 0 ] && have_command apt-get || return 0
+    if [ "$(id -u)" -ne 0 ] && ! have_command sudo; then return 0; fi
+    apt_install "$@" >/dev/null 2>&1 || echo "cannot install $*; the build does without"
+}
+
+welcome_to_build()
+{
+    pkg-config --exists libcurl 2>/dev/null || echo libcurl4-openssl-dev # downloads models
+}
+
 # Whether the build folder was configured for this clone, and not for another one, from which it was copied or moved.
 configured_here() # FOLDER
 {

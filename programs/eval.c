@@ -40,8 +40,8 @@ static const cs_option table[] = {
 
 static const char usage[] = "usage: cspeed [LAUNCH FLAGS] eval SOURCE [OPTIONS]\n\n"
                             "  SOURCE\n"
-                            "        the output folder of a training, one checkpoint in it, or a Hugging Face\n"
-                            "        folder\n";
+                            "        the output folder of a training, one checkpoint in it, a Hugging Face\n"
+                            "        folder, or ORG/NAME[@REVISION] of a model on the Hugging Face Hub\n";
 
 static void read_options(options *given, char **argv)
 {

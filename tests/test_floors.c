@@ -52,23 +52,25 @@ static const floor_rule rules[] = {
     { "engine/chat", " engine/base engine/json engine/text engine/jinja " },
     { "engine/formats", " engine/base engine/json " },
     { "engine/formats/arrow", " engine/formats " },
+    { "engine/hub", " engine/base engine/json engine/security " },
     { "engine/data", " engine/base engine/json engine/text engine/chat engine/formats engine/checkpoint " },
     { "engine/checkpoint", " public engine/base engine/json engine/comm " },
-    { "engine/interchange", " public engine/base engine/json engine/security engine/unit engine/models "
+    { "engine/interchange", " public engine/base engine/json engine/hub engine/security engine/unit engine/models "
                             "engine/checkpoint " },
     { "engine/monitor", " engine/base " },
-    { "engine/config", " public engine/base engine/json engine/optim engine/schedule engine/comm "
+    { "engine/config", " public engine/base engine/json engine/hub engine/optim engine/schedule engine/comm "
                        "engine/models engine/data engine/monitor engine/mesh " },
     { "engine/core", " public engine/base engine/security engine/optim engine/device engine/mesh engine/unit "
                      "engine/layer engine/models engine/zero engine/config " },
     { "engine/products", " engine/base engine/device engine/core " },
-    { "engine/saving", " engine/base engine/json engine/comm engine/chat engine/checkpoint engine/interchange "
-                       "engine/core engine/products " },
+    { "engine/saving",
+      " engine/base engine/json engine/hub engine/comm engine/chat engine/checkpoint engine/interchange "
+      "engine/core engine/products " },
     { "engine/reporting", " engine/base engine/monitor engine/core " },
     { "engine/input", " engine/base engine/security engine/comm engine/chat engine/data engine/core "
                       "engine/saving engine/query " },
     { "engine/query", " public engine/base engine/comm engine/data engine/core engine/input " },
-    { "engine/setup", " engine/base engine/security engine/comm engine/config engine/core engine/products "
+    { "engine/setup", " engine/base engine/hub engine/security engine/comm engine/config engine/core engine/products "
                       "engine/saving engine/reporting engine/input engine/query " },
     { "engine/extras", " public engine/base engine/data engine/core " },
     { "engine/plot", " public engine/base engine/json " },
@@ -81,9 +83,10 @@ static const floor_rule rules[] = {
                         "launcher/node " },
     { "launcher/machine", " engine/base engine/device launcher/ground launcher/plan " },
     { "launcher/saved", " engine/base engine/checkpoint engine/interchange launcher/ground " },
-    { "launcher/command", " public engine/base engine/json engine/checkpoint engine/interchange engine/config "
-                          "launcher/ground launcher/plan launcher/wire launcher/show launcher/node launcher/front "
-                          "launcher/machine launcher/saved programs/train " },
+    { "launcher/command",
+      " public engine/base engine/json engine/hub engine/checkpoint engine/interchange engine/config "
+      "launcher/ground launcher/plan launcher/wire launcher/show launcher/node launcher/front "
+      "launcher/machine launcher/saved programs/train " },
     { "launcher/manual", " public launcher/ground " },
     { "launcher", " public engine/base launcher/ground launcher/wire launcher/node launcher/command " },
     { "programs", /* the programs read texts */
@@ -115,6 +118,7 @@ static const door_rule doors[] = {
     { "hwloc.h", "launcher/plan/bind" },
     { "openssl/", "engine/security/mac|engine/base/base64" },
     { "pcre2", "engine/text/pattern" },
+    { "curl/", "engine/hub/http" },
     { "zlib.h", "engine/formats/gzip|tests/" },
     { "zstd.h", "engine/formats/zstd|tests/" },
     { "arrow/", "engine/formats/arrow/" },

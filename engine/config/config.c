@@ -2,7 +2,7 @@
 #include "config/config.h"
 #include "base/base64.h"
 #include "base/files.h"
-#include "base/hub.h"
+#include "hub/hub.h"
 #include "base/must.h"
 #include "config/listing.h"
 #include "config/resolve.h"

@@ -2,7 +2,7 @@
  * sections in it have files of their own. */
 #include "config/resolve.h"
 #include "config/rows.h"
-#include "base/hub.h"
+#include "hub/hub.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 static const ce_key cspeed[] = {
     SUPPORTED(
         "model", JSON, model, "null", 0, 0, NULL,
-        "Hugging Face model folder (config.json and, if it is to be fine-tuned, weights), or an object with the keys of config.json"),
+        "Hugging Face model folder (config.json and, if it is to be fine-tuned, weights), ORG/NAME[@REVISION] of a model on the Hugging Face Hub, or an object with the keys of config.json"),
     SECTION("data", "the training and validation data"),
     SUPPORTED(
         "param_groups", JSON, param_groups, "null", 0, 0, NULL,
@@ -138,7 +138,7 @@ const ce_section ce_ours_output_sections[] = {
     { "cspeed.trace", CE_KEYS(cspeed_trace) },
 };
 
-/* Replaces the name of a model by its folder if the cache of the Hugging Face Hub has it. `field` is the value of the key
+/* Replaces the name of a model on the Hugging Face Hub by its folder in the cache. `field` is the value of the key
  * `key` of `section`. */
 static void find_folder(cs_config *config, const char *section, const char *key, const char **field)
 {
@@ -163,6 +163,8 @@ static void resolve_model(cs_config *config)
     if (s->model_path)
         s->model = ce_json_find(config->doc, "cspeed.model"); /* find_folder may have replaced it */
     find_folder(config, "cspeed.dpo", "reference", &s->reference);
+    find_folder(config, "cspeed.lora", "adapter", &s->lora.adapter);
+    find_folder(config, "cspeed.data", "tokenizer", &s->tokenizer);
 }
 
 /* Sets the default output folder. Its name contains the name of the configuration file, so that no run continues

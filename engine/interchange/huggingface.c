@@ -8,6 +8,7 @@
 #include "checkpoint/convert.h"
 #include "base/files.h"
 #include "checkpoint/safetensors.h"
+#include "hub/hub.h"
 #include "interchange/weight_files.h"
 
 #include <errno.h>
@@ -341,11 +342,13 @@ static cs_status open_by(ce_source *source, const char *folder, cs_status (*how)
 
 cs_status ce_huggingface_open(ce_source *source, const char *folder)
 {
+    CE_TRY(ce_hub_need_weights(folder));
     return open_by(source, folder, build);
 }
 
 cs_status ce_huggingface_open_adapter(ce_source *source, const char *folder)
 {
+    CE_TRY(ce_hub_need_weights(folder));
     return open_by(source, folder, build_adapter);
 }
 

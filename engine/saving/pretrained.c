@@ -1,7 +1,7 @@
 /* pretrained.c - loads initial values from a Hugging Face folder. Each rank reads only its own ranges of elements. */
 #include "base/must.h"
 #include "saving/saving.h"
-#include "base/hub.h"
+#include "hub/hub.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "comm/collective_status.h"

@@ -1,7 +1,7 @@
 /* reopen.c - cs_reopen: derives the configuration for using a trained model from its folder. */
 #include "base/must.h"
 #include "core/engine.h"
-#include "base/hub.h"
+#include "hub/hub.h"
 #include "checkpoint/catalog.h"
 #include "base/files.h"
 #include "checkpoint/line.h"

@@ -66,14 +66,33 @@ void ce_mac_key(const void *secret, size_t length, unsigned char *key)
     ce_mac_once(key, label, &text, 1);
 }
 
+static void write_digits(char *text, const unsigned char *sum, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        snprintf(text + 2 * i, 3, "%02x", sum[i]);
+}
+
 void ce_mac_digest(char text[CE_MAC_DIGEST], const void *bytes, size_t count)
 {
     unsigned char sum[CE_MAC_BYTES];
     size_t size = 0;
     if (!EVP_Q_digest(NULL, "SHA256", NULL, bytes, count, sum, &size) || size != sizeof sum)
         ce_fatal(CS_UNSUPPORTED, "libcrypto has no SHA-256");
-    for (size_t i = 0; i < sizeof sum; i++)
-        snprintf(text + 2 * i, 3, "%02x", sum[i]);
+    write_digits(text, sum, sizeof sum);
+}
+
+void ce_mac_git_blob(char text[CE_MAC_DIGEST], const void *bytes, size_t count)
+{
+    unsigned char sum[20];
+    char head[32];
+    int length = snprintf(head, sizeof head, "blob %zu", count);
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    if (!context || !EVP_DigestInit_ex(context, EVP_sha1(), NULL) ||
+        !EVP_DigestUpdate(context, head, (size_t)length + 1) || !EVP_DigestUpdate(context, bytes, count) ||
+        !EVP_DigestFinal_ex(context, sum, NULL))
+        ce_fatal(CS_UNSUPPORTED, "libcrypto has no SHA-1");
+    EVP_MD_CTX_free(context);
+    write_digits(text, sum, sizeof sum);
 }
 
 void ce_mac_random(void *bytes, size_t count)

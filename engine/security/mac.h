@@ -30,6 +30,9 @@ void ce_mac_key(const void *secret, size_t length, unsigned char *key);
 /* Writes the SHA-256 digest of `count` bytes as lower-case hexadecimal digits and a NUL. */
 enum { CE_MAC_DIGEST = 2 * CE_MAC_BYTES + 1 };
 void ce_mac_digest(char text[CE_MAC_DIGEST], const void *bytes, size_t count);
+/* Writes in the same form the name that Git gives to a file with these bytes: the SHA-1 of "blob COUNT", a NUL, and the
+ * bytes. */
+void ce_mac_git_blob(char text[CE_MAC_DIGEST], const void *bytes, size_t count);
 
 void ce_mac_random(void *bytes, size_t count);
 void ce_mac_forget(void *bytes, size_t count); /* sets the bytes to zero; the compiler cannot remove this call */

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/plural.h"
 #include "comm/common.h"
+#include "hub/hub.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -277,6 +278,16 @@ static const ce_observer *const observers[] = {
     &ce_experts_observer,  &ce_predict_observer, &ce_graphs_observer, &ce_copies_observer,     NULL
 };
 
+/* Downloads weights that the Hugging Face Hub has and the disk does not, before any rank waits for another one. */
+static cs_status download_weights(const ce_settings *settings)
+{
+    const char *const folders[] = { settings->model_path, settings->reference, settings->lora.adapter };
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        if (folders[i])
+            CE_TRY(ce_hub_need_weights(folders[i]));
+    return CS_OK;
+}
+
 static cs_status build(cs_engine *engine, cs_model *model)
 {
     CE_TRY(cs_config_finish(engine->config));
@@ -287,6 +298,7 @@ static cs_status build(cs_engine *engine, cs_model *model)
     ce_scaler_open(&engine->scaler, &engine->settings->scaler, engine->settings->precision.scaled);
     say_precision(engine->settings);
     engine->world = engine->config->world;
+    CE_TRY(download_weights(engine->settings));
     CE_TRY(open_model(engine, model));
     CE_TRY(ce_connect(engine->config, &engine->device, &engine->comm));
     CE_TRY(ce_agreement_check(engine));

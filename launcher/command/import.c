@@ -1,6 +1,6 @@
 /* import.c - `cspeed import`: writes a Hugging Face folder of weights again, checked and in another form, or the state of
  * a training of DeepSpeed as a checkpoint. */
-#include "base/hub.h"
+#include "hub/hub.h"
 #include "interchange/huggingface.h"
 #include "ground/codes.h"
 #include "ground/command.h"
@@ -104,10 +104,10 @@ const cl_command cl_command_import = {
         "Creates the folder OUT, which must not exist, from FROM. Such a folder can be the value of\n"
         "cspeed.model. FROM is one of:\n"
         "\n"
-        "  - a Hugging Face folder, whose weights get another data type or another\n"
-        "    division into files. Its config.json must describe a model that cspeed can\n"
-        "    train, and names and shapes of all tensors are compared with it before\n"
-        "    anything is written\n"
+        "  - a Hugging Face folder, or ORG/NAME[@REVISION] of a model on the Hub, whose\n"
+        "    weights get another data type or another division into files. Its config.json\n"
+        "    must describe a model that cspeed can train, and names and shapes of all\n"
+        "    tensors are compared with it before anything is written\n"
         "  - the training state that tools/from_deepspeed.py wrote. OUT then becomes an\n"
         "    output folder with one checkpoint, which contains weights, optimizer state\n"
         "    and counters\n"

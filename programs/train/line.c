@@ -36,7 +36,8 @@ static const cs_option table[] = {
       .kind = CS_OPTION_INERT,
       .text = "has no effect; programs for DeepSpeed are started with it" },
     KEY("model", "cspeed.model", "DIR",
-        "folder of a Hugging Face model: its config.json and, to start from trained weights, its weights"),
+        "folder of a Hugging Face model: its config.json and, to start from trained weights, its weights; or "
+        "ORG/NAME[@REVISION] of a model on the Hugging Face Hub"),
     KEY("data", DATA, "PATH",
         "training data: a folder that `cspeed pack` wrote, or one token shard; or a file of text (.txt) or of rows "
         "(.jsonl, .json, .parquet, .arrow), also compressed (.gz, .zst), or a folder of such files. The configuration's "

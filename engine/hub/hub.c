@@ -1,0 +1,76 @@
+/* hub.c - models by their names on the Hugging Face Hub: the cache first, then a download. */
+#include "hub/hub.h"
+#include "hub/fetch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+/* The name whose download failed last, and why. Names are resolved by the main thread. */
+static struct {
+    char name[2 * CE_HUB_NAME], why[CE_HUB_HINT / 2];
+} failed;
+
+static bool is_offline(void)
+{
+    static const char *const variables[] = { "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE" };
+    static const char *const yes[] = { "1", "on", "yes", "true" };
+    bool offline = false;
+    for (size_t i = 0; i < 2; i++)
+        for (size_t j = 0; j < sizeof yes / sizeof *yes; j++)
+            offline = offline || (getenv(variables[i]) && strcasecmp(getenv(variables[i]), yes[j]) == 0);
+    return offline;
+}
+
+static cs_status fetch_description(const ce_hub_place *place)
+{
+    if (is_offline())
+        return ce_fail(CS_NOT_FOUND, "nothing is downloaded, because HF_HUB_OFFLINE is set");
+    return ce_hub_fetch(place, CE_HUB_DESCRIPTION);
+}
+
+bool ce_hub_find(char folder[CE_HUB_PATH], const char *name)
+{
+    ce_hub_place place;
+    if (!ce_hub_place_read(&place, name) || access(name, F_OK) == 0)
+        return false;
+    if (ce_hub_place_snapshot(folder, &place) && ce_hub_has(folder, CE_HUB_DESCRIPTION))
+        return true;
+    if (strchr(place.model, '/') && strcmp(failed.name, name) != 0 && fetch_description(&place) != CS_OK) {
+        snprintf(failed.name, sizeof failed.name, "%s", name);
+        snprintf(failed.why, sizeof failed.why, "%s", cs_error());
+        ce_clear_error();
+    }
+    return ce_hub_place_snapshot(folder, &place) && access(folder, R_OK) == 0;
+}
+
+void ce_hub_hint(char hint[CE_HUB_HINT], const char *name)
+{
+    ce_hub_place place;
+    bool tried = strcmp(failed.name, name) == 0;
+    *hint = 0;
+    if (!ce_hub_place_read(&place, name) || !strchr(place.model, '/'))
+        return;
+    const char *folder = strchr(place.model, '/') + 1;
+    snprintf(hint, CE_HUB_HINT,
+             ": if it is a model of the Hugging Face Hub, which is not in the cache %.200s%s%s%s, `hf download %.80s "
+             "--local-dir %.80s` makes the folder %.80s",
+             place.cache, tried ? " and could not be downloaded (" : "", tried ? failed.why : "", tried ? ")" : "",
+             place.model, folder, folder);
+}
+
+bool ce_hub_lacks_weights(const char *folder)
+{
+    ce_hub_place place;
+    return ce_hub_place_of_snapshot(&place, folder) && !is_offline() && !ce_hub_has(folder, CE_HUB_WEIGHTS);
+}
+
+cs_status ce_hub_need_weights(const char *folder)
+{
+    ce_hub_place place;
+    if (!ce_hub_lacks_weights(folder) || !ce_hub_place_of_snapshot(&place, folder))
+        return CS_OK;
+    return ce_hub_fetch(&place, CE_HUB_WEIGHTS);
+}
