@@ -81,6 +81,7 @@ welcome_packages() # PACKAGE...
 
 welcome_to_build()
 {
+    pkg-config --exists yaml-0.1 2>/dev/null || echo libyaml-dev # reads recipes of other trainers
     pkg-config --exists libcurl 2>/dev/null || echo libcurl4-openssl-dev # downloads models
 }
 

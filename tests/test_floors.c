@@ -83,10 +83,11 @@ static const floor_rule rules[] = {
                         "launcher/node " },
     { "launcher/machine", " engine/base engine/device launcher/ground launcher/plan " },
     { "launcher/saved", " engine/base engine/checkpoint engine/interchange launcher/ground " },
+    { "launcher/recipe", " public engine/base engine/json engine/config " },
     { "launcher/command",
       " public engine/base engine/json engine/hub engine/checkpoint engine/interchange engine/config "
       "launcher/ground launcher/plan launcher/wire launcher/show launcher/node launcher/front "
-      "launcher/machine launcher/saved programs/train " },
+      "launcher/machine launcher/saved launcher/recipe programs/train " },
     { "launcher/manual", " public launcher/ground " },
     { "launcher", " public engine/base launcher/ground launcher/wire launcher/node launcher/command " },
     { "programs", /* the programs read texts */
@@ -119,6 +120,7 @@ static const door_rule doors[] = {
     { "openssl/", "engine/security/mac|engine/base/base64" },
     { "pcre2", "engine/text/pattern" },
     { "curl/", "engine/hub/http" },
+    { "yaml.h", "launcher/recipe/yaml" },
     { "zlib.h", "engine/formats/gzip|tests/" },
     { "zstd.h", "engine/formats/zstd|tests/" },
     { "arrow/", "engine/formats/arrow/" },

@@ -126,8 +126,8 @@ void ce_words_page(void)
         "its place: a key of the configuration ([Keys](keys.md)), a flag, or the reason why it is not needed or not\n"
         "supported. Dashes and underscores are equal. `cspeed config --explain WORD` prints one row, and the messages\n"
         "about unknown keys and flags have the same text. [DeepSpeed and PyTorch, row by row](row-by-row.md)\n"
-        "has the commands,\n"
-        "flags and calls of these two.");
+        "has the commands, flags and calls of these two. `cspeed import-recipe FILE` converts a whole file or\n"
+        "command line.");
     for (int i = 0; i < ce_words_count; i++)
         if (ce_words[i].kind == CE_WORD_TOPIC)
             printf("\n## %s\n\n| word | of | in cspeed |\n|---|---|---|\n", ce_words[i].text);

@@ -1,0 +1,37 @@
+/* rules.h - how the keys of other trainers become keys of the configuration. */
+#ifndef CL_RECIPE_RULES_H
+#define CL_RECIPE_RULES_H
+
+#include "recipe/recipe.h"
+
+#include <stdbool.h>
+
+/* A recipe that is being converted. */
+typedef struct {
+    cl_recipe *to;
+    const json_t *from;
+    const char *folder;
+    FILE *flags;
+    char reason[1024]; /* why the last value was not taken */
+} cl_conversion;
+
+/* Takes the value of a key. Returns false, with a reason, if the configuration cannot have it. `path` is the rule's. */
+typedef bool cl_rule_function(cl_conversion *c, const char *path, const json_t *value);
+
+typedef struct {
+    const char *names; /* separated by spaces */
+    cl_rule_function *take;
+    const char *path; /* of a key of the configuration, or what `take` expects */
+} cl_rule;
+
+/* Returns the rule for a key, with underscores, or NULL. */
+const cl_rule *cl_rules_find(const char *name);
+bool cl_rules_takes_off(const cl_rule *rule); /* true if "no" and false are values that the rule converts */
+
+bool cl_rules_is_off(const json_t *value); /* true for null, false, "", "no", "none", [] and {} */
+/* Sets the value at a dotted path of the configuration and takes the reference. */
+void cl_rules_set(cl_conversion *c, const char *path, json_t *value);
+/* Returns the value, or the number that a text stands for ("2e-5"), as a new reference. */
+json_t *cl_rules_number(const json_t *value);
+
+#endif
