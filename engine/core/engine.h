@@ -75,6 +75,7 @@ struct cs_engine {
         size_t row;  /* bytes of a row of logits; each generation step needs one row for each text */
     } continuation;
     cs_memory memory;
+    ce_traffic traffic; /* the collectives of a step, from which memory.sent is planned */
     size_t chunk_bytes; /* the greatest number of bytes of a chunk on the device that computes, see cs_pass_chunk */
     struct {
         ce_product_list list; /* those matrix products of a micro-batch that have the type precision.products */
@@ -212,7 +213,7 @@ bool ce_step_settle(cs_engine *engine);
 
 /* ---- step_judge.c: decides on the device whether a step counts, and with which factor ---- */
 size_t ce_step_judge_bytes(void);                   /* bytes of device memory for ce_step_judge_open */
-size_t ce_step_judge_sent(const cs_engine *engine); /* bytes that a rank sends for the sums over ranks */
+int64_t ce_step_judge_sums(const cs_engine *engine); /* number of 64-bit sums over all ranks of a step */
 void ce_step_judge_open(cs_engine *engine, void *memory);
 void ce_step_judge_close(cs_engine *engine);
 void ce_step_judge_place(cs_engine *engine); /* copies engine->scaler to the device */

@@ -94,10 +94,9 @@ static size_t summed_bytes(const cs_engine *engine)
     return ce_preference_is_on(engine) ? sizeof(ce_step_sums) : offsetof(ce_step_sums, pairs);
 }
 
-size_t ce_step_judge_sent(const cs_engine *engine)
+int64_t ce_step_judge_sums(const cs_engine *engine)
 {
-    size_t world = (size_t)engine->world.size;
-    return 2 * (world - 1) * summed_bytes(engine) / world;
+    return (int64_t)(summed_bytes(engine) / sizeof(int64_t));
 }
 
 static void add_up_and_judge(void *argument)
@@ -105,7 +104,7 @@ static void add_up_and_judge(void *argument)
     cs_engine *engine = argument;
     ce_step_judge_record *device = engine->judge.device;
     double traced = ce_trace_begin();
-    cs_comm_all_reduce(engine->comm, &device->sums, (int64_t)(summed_bytes(engine) / sizeof(int64_t)), CS_I64, CS_SUM);
+    cs_comm_all_reduce(engine->comm, &device->sums, ce_step_judge_sums(engine), CS_I64, CS_SUM);
     ce_trace_end(CE_TRACE_COMMUNICATION, "all_reduce loss and norm", "", traced);
     ce_state_judge(ce_device_stream(engine->device, CE_COMM), &device->verdict, &device->sums, &engine->judge.terms);
 }

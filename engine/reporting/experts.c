@@ -7,14 +7,14 @@
 
 #include <string.h>
 
-static int64_t cells_of(const cs_engine *engine)
+int64_t ce_experts_cells(const cs_engine *engine)
 {
     return engine->model->load.layers * engine->model->load.experts;
 }
 
 static size_t counting_bytes(const cs_engine *engine)
 {
-    return (size_t)cells_of(engine) * sizeof(int64_t);
+    return (size_t)ce_experts_cells(engine) * sizeof(int64_t);
 }
 
 static cs_stream *compute(const cs_engine *engine)
@@ -30,7 +30,7 @@ size_t ce_experts_bytes(const cs_engine *engine)
 
 cs_status ce_experts_check(const cs_engine *engine)
 {
-    if (cells_of(engine) == 0)
+    if (ce_experts_cells(engine) == 0)
         return CS_OK;
     if (ce_preference_is_on(engine) && engine->model->load.coefficient > 0)
         return ce_fail(CS_UNSUPPORTED,
@@ -41,10 +41,10 @@ cs_status ce_experts_check(const cs_engine *engine)
 
 void ce_experts_open(cs_engine *engine, void *memory)
 {
-    if (cells_of(engine) == 0)
+    if (ce_experts_cells(engine) == 0)
         return;
     engine->experts.counting = memory;
-    engine->experts.tokens = engine->experts.counting + cells_of(engine);
+    engine->experts.tokens = engine->experts.counting + ce_experts_cells(engine);
     ce_load_place(&engine->model->load, (char *)memory + 2 * counting_bytes(engine));
     if (ce_device_has_own_memory(engine->device))
         engine->experts.tokens = ce_device_alloc_pinned(engine->device, counting_bytes(engine));
@@ -57,33 +57,28 @@ void ce_experts_close(cs_engine *engine)
         ce_device_free(engine->device, engine->experts.tokens);
 }
 
-size_t ce_experts_sent(const cs_engine *engine)
-{
-    size_t world = (size_t)engine->world.size;
-    return 2 * (world - 1) * counting_bytes(engine) / world;
-}
-
 /* ---- the points of a step ---- */
 
 /* Clears the counts before the first micro-batch of a step. */
 static void clear(cs_engine *engine, ce_phase phase)
 {
     if (engine->experts.counting && phase == CE_FORWARD && engine->micro == 0)
-        cs_op_fill(compute(engine), cs_vector(engine->experts.counting, CS_F32, 2 * cells_of(engine)), 0);
+        cs_op_fill(compute(engine), cs_vector(engine->experts.counting, CS_F32, 2 * ce_experts_cells(engine)), 0);
 }
 
 /* Adds the token counts of a micro-batch, on one rank of the lane whose micro-batch it is. */
 static void count(cs_engine *engine, ce_phase phase)
 {
     if (engine->experts.counting && phase == CE_FORWARD && ce_mesh_leads(&engine->mesh))
-        ce_state_add_counts(compute(engine), engine->experts.counting, engine->model->load.tokens, cells_of(engine));
+        ce_state_add_counts(compute(engine), engine->experts.counting, engine->model->load.tokens,
+                            ce_experts_cells(engine));
 }
 
 static void add_up(void *argument)
 {
     cs_engine *engine = argument;
     double traced = ce_trace_begin();
-    cs_comm_all_reduce(engine->comm, engine->experts.counting, cells_of(engine), CS_I64, CS_SUM);
+    cs_comm_all_reduce(engine->comm, engine->experts.counting, ce_experts_cells(engine), CS_I64, CS_SUM);
     ce_trace_end(CE_TRACE_COMMUNICATION, "all_reduce tokens of experts", "", traced);
 }
 

@@ -65,7 +65,8 @@ cs_status ce_experts_check(const cs_engine *engine);
 size_t ce_experts_bytes(const cs_engine *engine);
 void ce_experts_open(cs_engine *engine, void *memory); /* memory: ce_experts_bytes bytes, aligned to 64 bytes */
 void ce_experts_close(cs_engine *engine);
-size_t ce_experts_sent(const cs_engine *engine); /* bytes that a rank sends for the counts of a step */
+/* Returns the number of counts, one of each expert of each layer, which a step adds up over all ranks; 0 without experts. */
+int64_t ce_experts_cells(const cs_engine *engine);
 extern const ce_observer ce_experts_observer;
 
 /* position.c: writes phase, unit and micro-batch to the heartbeat that the launcher reads */

@@ -8,6 +8,8 @@
 #include "input/input.h"
 #include "reporting/reporting.h"
 #include "saving/saving.h"
+#include "base/beat.h"
+#include "base/must.h"
 #include "comm/dry.h"
 
 #include <stdlib.h>
@@ -23,27 +25,35 @@ static cs_tensor nowhere(cs_dtype dtype, int64_t rows, int64_t columns)
 /* ---- the exchanges of layers: counted instead of done ---- */
 
 typedef struct {
-    size_t ranks, sent; /* `sent`: bytes that this rank would send */
+    ce_traffic *traffic;
+    int64_t times; /* how often a step calls each of them; 0: they are no part of a step */
 } exchange_count;
+
+static void count_call(void *argument, int what, int64_t count, cs_dtype dtype)
+{
+    const exchange_count *counted = argument;
+    if (counted->times > 0)
+        ce_traffic_add(counted->traffic, (ce_traffic_call){ CS_AXIS_TP, what, count, dtype, counted->times, 0, 0 });
+}
 
 static void count_sum(void *argument, void *data, int64_t count, cs_dtype dtype)
 {
-    exchange_count *counted = argument;
     (void)data;
-    counted->sent += 2 * (counted->ranks - 1) * (size_t)count * cs_dtype_bytes(dtype) / counted->ranks;
+    count_call(argument, CE_BEAT_ALL_REDUCE, count, dtype);
 }
 
 static void count_gather(void *argument, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    exchange_count *counted = argument;
     (void)out;
     (void)in;
-    counted->sent += (counted->ranks - 1) * (size_t)count * cs_dtype_bytes(dtype);
+    count_call(argument, CE_BEAT_ALL_GATHER, count, dtype);
 }
 
 static void count_scatter(void *argument, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    count_gather(argument, out, in, count, dtype);
+    (void)out;
+    (void)in;
+    count_call(argument, CE_BEAT_REDUCE_SCATTER, count, dtype);
 }
 
 /* ---- the passes ---- */
@@ -74,18 +84,19 @@ static void walk_curriculum(cs_engine *engine)
     }
 }
 
-static void plan_messages(cs_engine *engine, const exchange_count *counted)
+/* Lists the collectives of a step except those of layers, which were counted. */
+static void list_calls(cs_engine *engine)
 {
     const cs_model *model = engine->model;
-    int64_t micros = engine->settings->accumulation;
-    engine->memory.sent_tp =
-        counted->sent * (size_t)micros + ce_plan_sent_to_copies(engine->shards, model->count, micros);
-    engine->memory.sent = ce_step_judge_sent(engine) + ce_experts_sent(engine) + engine->memory.sent_tp +
-                          ce_plan_sent(&engine->zero, engine->shards, model->total, micros);
-    engine->memory.sent_to_groups = ce_plan_sent_to_groups(&engine->zero, engine->shards, model->count);
+    ce_traffic_call sums = { CS_AXIS_ALL, CE_BEAT_ALL_REDUCE, ce_step_judge_sums(engine), CS_I64, 1, 0, 0 };
+    ce_traffic_add(&engine->traffic, sums);
+    sums.count = ce_experts_cells(engine);
+    ce_traffic_add(&engine->traffic, sums);
+    for (int i = 0; i < model->total; i++)
+        ce_plan_calls(&engine->traffic, &engine->zero, engine->shards[i], engine->settings->accumulation);
 }
 
-static void walk(cs_engine *engine, const exchange_count *counted)
+static void walk(cs_engine *engine, exchange_count *counted)
 {
     const cs_model *model = engine->model;
     int64_t batch = engine->sequences;
@@ -93,7 +104,8 @@ static void walk(cs_engine *engine, const exchange_count *counted)
     cs_tensor targets = model->inputs ? nowhere(model->target_dtype, batch, model->targets) : inputs;
     if (!engine->config->reads)
         train(engine, inputs, targets);
-    plan_messages(engine, counted);
+    counted->times = 0;
+    list_calls(engine);
     evaluate(engine, &(ce_forward_input){ .mode = CE_PASS_EVALUATION, .inputs = inputs, .targets = targets });
 }
 
@@ -157,7 +169,7 @@ static void list_products(cs_engine *engine)
 static cs_status measure(cs_engine *engine)
 {
     ce_cut_group tp = engine->model->tp;
-    exchange_count counted = { .ranks = (size_t)tp.size };
+    exchange_count counted = { &engine->traffic, engine->settings->accumulation };
     engine->exchange = (ce_exchange){ count_sum, count_gather, count_scatter, &counted, tp.size, tp.rank };
     CE_TRY(ce_device_open(&engine->device, &(ce_device_settings){ .kind = "dry", .threads = 1 }));
     engine->zero.device = engine->device;
@@ -191,13 +203,40 @@ void ce_dry_run_persistent(const cs_engine *engine, const ce_zero *zero, cs_memo
     memory->copy = ce_async_save_copy(engine);
 }
 
+/* Returns the number of the host of each rank, malloc'ed. The launcher lists the numbers of ranks of the hosts; without
+ * such a list of this world, each host has as many ranks as this one. */
+static int *hosts_of(const cs_world *world)
+{
+    int *host = ce_must_alloc((size_t)world->size * sizeof *host), rank = 0, number = 0;
+    const char *at = getenv("CSPEED_HOST_RANKS");
+    for (char *end; at && *at; at = end + (*end == ','), number++) {
+        long ranks = strtol(at, &end, 10);
+        for (; end > at && ranks > 0 && rank < world->size; ranks--)
+            host[rank++] = number;
+        if (end == at || ranks > 0)
+            break;
+    }
+    for (int i = 0; i < world->size && (rank < world->size || (at && *at)); i++)
+        host[i] = i / world->local_size;
+    return host;
+}
+
+void ce_dry_run_sent(const cs_engine *engine, const ce_mesh *mesh, cs_memory *memory)
+{
+    CE_FREED int *host = hosts_of(&engine->world);
+    ce_traffic_plan(&engine->traffic, mesh, host, memory->sent_by);
+    memory->sent = 0;
+    for (int axis = 0; axis < CS_AXES; axis++)
+        memory->sent += memory->sent_by[axis].all;
+}
+
 cs_status ce_dry_run(cs_engine *engine)
 {
     cs_device *device = engine->device;
     cs_comm *comm = engine->zero.comm;
     ce_exchange exchange = engine->exchange;
     engine->device = NULL;
-    engine->zero.tp = (ce_exchange){ 0 }; /* the bytes of these sums are planned by ce_plan_sent_to_copies */
+    engine->zero.tp = (ce_exchange){ 0 }; /* ce_plan_calls lists these sums */
     engine->zero.comm = NULL;
     cs_status status = measure(engine);
     for (int i = 0; i < engine->model->total; i++) {
@@ -216,6 +255,7 @@ cs_status ce_dry_run(cs_engine *engine)
     engine->zero.tp = exchange;
     engine->exchange = exchange;
     ce_dry_run_persistent(engine, &engine->zero, &engine->memory);
+    ce_dry_run_sent(engine, &engine->mesh, &engine->memory);
     engine->memory.value_rows = ce_pool_bytes(engine->values);
     engine->memory.gradient_rows = ce_pool_bytes(engine->grads) + ce_plan_wire(&engine->zero, engine->model);
     engine->memory.pinned = ce_connect_is_gpu(engine) ? ce_transfer_bytes() : 0;

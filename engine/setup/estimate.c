@@ -73,6 +73,7 @@ static cs_status take_memory(const cs_engine *engine, void *into)
         ce_stage_place(&zero, &mesh);
         taken->memory[i] = engine->memory;
         ce_dry_run_persistent(engine, &zero, &taken->memory[i]);
+        ce_dry_run_sent(engine, &mesh, &taken->memory[i]);
     }
     return CS_OK;
 }

@@ -372,6 +372,7 @@ void cs_destroy(cs_engine *engine)
     json_decref(engine->ends);
     cs_config_close(engine->config); /* closes engine->comm and engine->device too */
     ce_asked_release();
+    ce_traffic_free(&engine->traffic);
     free(engine->shards);
     free(engine->buckets);
     free(engine->inputs);

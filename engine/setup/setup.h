@@ -22,6 +22,8 @@ cs_status ce_dry_run(cs_engine *engine);
 /* Sets those members of `memory` that count the state which a rank keeps between steps, such as values, masters and
  * slots. `zero` is engine->zero, with the place of that rank. */
 void ce_dry_run_persistent(const cs_engine *engine, const ce_zero *zero, cs_memory *memory);
+/* Sets those members of `memory` that count what the rank of `mesh` sends in a step. */
+void ce_dry_run_sent(const cs_engine *engine, const ce_mesh *mesh, cs_memory *memory);
 /* memory_fit.c: returns CS_NO_MEMORY, with a table of the memory needed, if the device has less free memory than
  * needed */
 cs_status ce_memory_fit_check(const cs_engine *engine);

@@ -2,12 +2,13 @@
  * terms of the gradient of a copy (ce_cut.partial); the sum over the ranks is the gradient. All copies get the same bits,
  * so an update keeps them equal. */
 #include "zero/part.h"
+#include "base/beat.h"
 
 /* Some consecutive elements of a row of gradients whose sums are over the same ranks: the whole tensor-parallel group,
  * or the ranks that hold the same key heads. */
 typedef struct {
     ce_range range;
-    int copies;
+    int copies, copy; /* number of ranks, and this rank's number among them */
 } partial_sum;
 
 /* Finds the first sum that begins at or after part number *at of the entries, and sets *at to the part behind it. Adjacent
@@ -26,6 +27,7 @@ static partial_sum next_sum(const cs_unit *unit, int *at)
         sum.range.from = sum.copies ? sum.range.from : range.from;
         sum.range.to = range.to;
         sum.copies = copies;
+        sum.copy = entry->cut.part[part].copy;
     }
     return sum;
 }
@@ -47,14 +49,12 @@ void ce_copies_finish(const ce_shard *shard)
         ce_copies_add(shard, shard->sum);
 }
 
-size_t ce_copies_sent(const ce_shard *shard, int64_t micros)
+void ce_copies_calls(ce_traffic *traffic, const ce_shard *shard, int64_t micros)
 {
-    size_t sent = 0;
     int at = 0;
     partial_sum sum;
-    while ((sum = next_sum(shard->unit, &at)).copies > 0) {
-        size_t copies = (size_t)sum.copies;
-        sent += 2 * (copies - 1) * (size_t)ce_range_length(sum.range) * sizeof(float) / copies;
-    }
-    return ce_part_sums_in_place(shard) ? sent : sent * (size_t)micros;
+    int64_t times = ce_part_sums_in_place(shard) ? 1 : micros;
+    while ((sum = next_sum(shard->unit, &at)).copies > 0)
+        ce_traffic_add(traffic, (ce_traffic_call){ CS_AXIS_TP, CE_BEAT_ALL_REDUCE, ce_range_length(sum.range), CS_F32,
+                                                   times, sum.copies, sum.copy });
 }

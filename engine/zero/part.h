@@ -76,8 +76,8 @@ ce_range ce_part_updated(const ce_shard *shard, const ce_unit_entry *entry);
  * micro-batches, if backward adds to them directly. */
 void ce_copies_add(const ce_shard *shard, float *row);
 void ce_copies_finish(const ce_shard *shard);
-/* Returns the bytes that this rank sends for that in a step of `micros` micro-batches. */
-size_t ce_copies_sent(const ce_shard *shard, int64_t micros);
+/* Lists the collectives of that in a step of `micros` micro-batches. */
+void ce_copies_calls(ce_traffic *traffic, const ce_shard *shard, int64_t micros);
 /* Returns how the gradients of every unit are reduced at this stage (reduction.c). */
 const ce_reduction *ce_reduction_of(const ce_zero *zero);
 /* Returns the type in which the groups of hybrid sharding add their gradients (reduction.c). */

@@ -1,7 +1,8 @@
 /* plan.c - computes, before the run, the memory that depends on sizes and types only: the bytes of each kind of data
- * that exists between steps, and the row in which gradients are converted (ce_zero.wire). It also computes the bytes
- * that a step sends. */
+ * that exists between steps, and the row in which gradients are converted (ce_zero.wire). It also lists the
+ * collectives that a step calls. */
 #include "zero/part.h"
+#include "base/beat.h"
 
 /* Returns the bytes of the gaps behind the unit's padded parameters in this rank's values, gradient sums, master values
  * and slots. If such an array is SHARDED, only the gap elements in `part` are counted, otherwise all of them. */
@@ -97,55 +98,46 @@ size_t ce_plan_wire(const ce_zero *zero, const cs_model *model)
     return (size_t)longest * cs_dtype_bytes(types.wire);
 }
 
-/* Returns the bytes that this rank sends in the all-reduce over the groups of hybrid sharding. */
-static size_t sent_to_groups(const ce_zero *zero, const ce_shard *shard)
+/* Lists the calls of a bucket's or unit's reduction at the end of a step (reduction.c). */
+static void list_reduction(ce_traffic *traffic, const ce_zero *zero, const ce_shard *shard)
 {
-    size_t bytes = (size_t)ce_range_length(shard->part) * cs_dtype_bytes(ce_reduction_across_type(zero->precision));
-    size_t groups = (size_t)zero->replicas;
-    return 2 * (groups - 1) * bytes / groups;
+    ce_precision types = zero->precision;
+    ce_bucket bucket = zero->buckets[shard->unit->index];
+    int64_t part = ce_range_length(shard->part), sums = bucket.completes ? bucket.elements : 0;
+    ce_traffic_call replicas = {
+        CS_AXIS_REPLICATE, CE_BEAT_ALL_REDUCE, sums, ce_reduction_across_type(types), 1, 0, 0
+    };
+    if (zero->stage.optim == CE_REPLICATED) {
+        ce_traffic_add(traffic, (ce_traffic_call){ CS_AXIS_SHARD, CE_BEAT_ALL_REDUCE, sums, types.wire, 1, 0, 0 });
+        return;
+    }
+    if (zero->stage.grads == CE_REPLICATED) {
+        ce_traffic_add(traffic, (ce_traffic_call){ CS_AXIS_SHARD, CE_BEAT_REDUCE_SCATTER, part, types.wire, 1, 0, 0 });
+        replicas.count = part;
+        replicas.dtype = types.wire;
+    }
+    if (zero->replicas > 1)
+        ce_traffic_add(traffic, replicas);
 }
 
-/* Each of N ranks sends 2 (N - 1) / N of the elements in an all-reduce, and N - 1 of the N parts in a reduce-scatter or
- * an all-gather. */
-static size_t sent_for(const ce_zero *zero, const ce_shard *shard, int64_t micros)
+void ce_plan_calls(ce_traffic *traffic, const ce_zero *zero, const ce_shard *shard, int64_t micros)
 {
     ce_precision types = zero->precision;
     ce_stage stage = zero->stage;
-    size_t others = (size_t)zero->world - 1, elements = others * (size_t)(shard->padded / zero->world);
-    size_t values = elements * cs_dtype_bytes(types.values), gradients = elements * cs_dtype_bytes(types.wire);
-    size_t sent = (size_t)(shard->gathers * micros) * values;
+    int64_t part = shard->padded / zero->world, norms = ce_stage_norms(zero, shard->unit);
+    ce_traffic_call gather = { CS_AXIS_SHARD, CE_BEAT_ALL_GATHER, part, types.values, shard->gathers * micros, 0, 0 };
+    if (shard->padded == 0)
+        return;
+    ce_traffic_add(traffic, gather);
     if (shard->unit->frozen)
-        return sent;
+        return;
+    ce_copies_calls(traffic, shard, micros);
     if (stage.grads == CE_SHARDED)
-        sent += (size_t)micros * gradients;
-    else
-        sent += stage.optim == CE_SHARDED ? gradients : 2 * gradients;
+        ce_traffic_add(traffic,
+                       (ce_traffic_call){ CS_AXIS_SHARD, CE_BEAT_REDUCE_SCATTER, part, types.wire, micros, 0, 0 });
+    list_reduction(traffic, zero, shard);
     if (stage.optim == CE_SHARDED)
-        sent += 2 * others * (size_t)ce_stage_norms(zero, shard->unit) * sizeof(int32_t) / (size_t)zero->world;
-    sent += stage.params == CE_REPLICATED && stage.optim == CE_SHARDED ? values : 0;
-    return sent + sent_to_groups(zero, shard);
-}
-
-size_t ce_plan_sent(const ce_zero *zero, ce_shard *const *shards, int count, int64_t micros)
-{
-    size_t sent = 0;
-    for (int i = 0; i < count; i++)
-        sent += sent_for(zero, shards[i], micros);
-    return sent;
-}
-
-size_t ce_plan_sent_to_copies(ce_shard *const *shards, int count, int64_t micros)
-{
-    size_t sent = 0;
-    for (int i = 0; i < count; i++)
-        sent += ce_copies_sent(shards[i], micros);
-    return sent;
-}
-
-size_t ce_plan_sent_to_groups(const ce_zero *zero, ce_shard *const *shards, int count)
-{
-    size_t sent = 0;
-    for (int i = 0; i < count; i++)
-        sent += sent_to_groups(zero, shards[i]);
-    return sent;
+        ce_traffic_add(traffic, (ce_traffic_call){ CS_AXIS_SHARD, CE_BEAT_ALL_REDUCE, norms, CS_I32, 1, 0, 0 });
+    gather.times = stage.params == CE_REPLICATED && stage.optim == CE_SHARDED;
+    ce_traffic_add(traffic, gather);
 }

@@ -63,6 +63,7 @@
 #include "optim/precision.h"
 #include "unit/exchange.h"
 #include "unit/unit.h"
+#include "zero/traffic.h"
 
 enum { CE_ZERO_ALIGN = 64 };
 
@@ -354,16 +355,8 @@ typedef struct {
 ce_plan ce_plan_persistent(const ce_zero *zero, const cs_model *model);
 /* Returns the bytes of ce_zero.wire, which has room for the longest unit or bucket; 0 if this buffer is not needed. */
 size_t ce_plan_wire(const ce_zero *zero, const cs_model *model);
-/* Returns the bytes that a rank has to send in an optimizer step of `micros` micro-batches, as cs_comm_counters counts
- * them. Not included are the bytes that an optimizer (LAMB, Muon) sends, and those of the all-reduce of the loss and
- * the gradient norm (engine/core/step_judge.c). The dry run of one micro-batch must have counted the gathers of each
- * shard. */
-size_t ce_plan_sent(const ce_zero *zero, ce_shard *const *shards, int count, int64_t micros);
-/* Returns how many of the bytes of ce_plan_sent go to other groups of hybrid sharding. This number does not depend on
- * `micros`. */
-size_t ce_plan_sent_to_groups(const ce_zero *zero, ce_shard *const *shards, int count);
-/* Returns the bytes that this rank sends in a step for the gradients of copies (copies.c). ce_plan_sent does not count
- * them. */
-size_t ce_plan_sent_to_copies(ce_shard *const *shards, int count, int64_t micros);
+/* Lists the collectives of a shard in an optimizer step of `micros` micro-batches. Not listed are those of an optimizer
+ * (LAMB, Muon). The dry run of one micro-batch must have counted the gathers of the shard. */
+void ce_plan_calls(ce_traffic *traffic, const ce_zero *zero, const ce_shard *shard, int64_t micros);
 
 #endif

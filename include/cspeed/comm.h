@@ -197,6 +197,10 @@ typedef struct {
                 * is (size - 1) * count for a reduce_scatter, all_gather or all_to_all, 2 * (size - 1) / size * count
                 * for an all_reduce, (size - 1) * count for the root of a broadcast or scatter, and count for each rank
                 * but the root of a gather or reduce */
+    /* bytes that calls over the transport "tcp" have sent to ranks of other hosts, without the heads of its frames.
+     * Hierarchical calls send fewer than `bytes` says. Other transports, and calls whose names begin with cs_comm_i, do
+     * not count them. */
+    uint64_t between_hosts;
     /* seconds in the calls, waiting included; for calls whose names begin with cs_comm_i, seconds in cs_work_wait */
     double seconds;
     uint64_t calls;

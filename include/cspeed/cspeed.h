@@ -202,6 +202,15 @@ int cs_lanes(const cs_engine *engine);
 bool cs_leads_lane(const cs_engine *engine);
 const char *cs_device_description(const cs_engine *engine); /* a text such as "cpu, 1 thread, fp32 arithmetic ..." */
 
+/* The axes of the device mesh (docs/parallelism.md), along which ranks send to each other, and all ranks together. */
+typedef enum { CS_AXIS_ALL, CS_AXIS_REPLICATE, CS_AXIS_SHARD, CS_AXIS_TP, CS_AXES } cs_axis;
+
+/* Bytes that a rank sends in an optimizer step: `all` as cs_comm_counters counts `bytes`, and those that TCP sends to
+ * ranks of other hosts, as cs_comm_counters counts `between_hosts`. */
+typedef struct {
+    size_t all, between_hosts;
+} cs_sent;
+
 /* Memory of this rank, in bytes. */
 typedef struct {
     /* parameter values, gradient sums, fp32 masters and optimizer state, kept between steps. The sizes are exact,
@@ -224,10 +233,9 @@ typedef struct {
     /* not memory, but the bytes that this rank has to send in one optimizer step, as cs_comm_counters counts them. The
      * first step sends a few more bytes, to agree on settings. The messages of Lamb and Muon are not counted. */
     size_t sent;
-    /* the part of `sent` that goes to other groups of hybrid sharding; 0 if there is one group only */
-    size_t sent_to_groups;
-    /* the part of `sent` that goes to the other ranks of the tensor-parallel group; 0 without tensor parallelism */
-    size_t sent_tp;
+    /* `sent` by axis: the sums of loss, norm and expert counts over all ranks; gradients between the groups of hybrid
+     * sharding; ZeRO's collectives; the sums of tensor parallelism */
+    cs_sent sent_by[CS_AXES];
     /* memory for the output of cs_predict; 0 if this output fits into `activations`. It is allocated at the first call.
      * A cs_context uses the same memory, for one row of output for each text. */
     size_t prediction;

@@ -37,8 +37,8 @@ static void list_lines(line lines[LINES], const cs_memory *m)
         { "in all", "in_all", total - host },
         { "pinned for checkpoints", "pinned", m->pinned },
         { "sent to ranks in a step", "sent", m->sent },
-        { "other groups' part of that", "sent_to_groups", m->sent_to_groups },
-        { "tp group's part of that", "sent_tp", m->sent_tp },
+        { "other groups' part of that", "sent_to_groups", m->sent_by[CS_AXIS_REPLICATE].all },
+        { "tp group's part of that", "sent_tp", m->sent_by[CS_AXIS_TP].all },
     };
     _Static_assert(sizeof all / sizeof *all == LINES, "each line is shown");
     for (int i = 0; i < LINES; i++)
@@ -122,6 +122,52 @@ static mesh mesh_of(const cs_config *config)
                    cs_config_get_int(config, "cspeed.mesh.dp_shard"), cs_config_get_int(config, "cspeed.mesh.tp") };
 }
 
+/* ---- what all ranks send, by axis ---- */
+
+static const struct {
+    const char *name, *key;
+} axis_names[CS_AXES] = {
+    [CS_AXIS_ALL] = { "all ranks", "all" },
+    [CS_AXIS_REPLICATE] = { "replicas", "dp_replicate" },
+    [CS_AXIS_SHARD] = { "shards", "dp_shard" },
+    [CS_AXIS_TP] = { "tp", "tp" },
+};
+
+/* Adds up what the ranks send along an axis. Of a short sum TCP may send more than `all`; then nothing is inside. */
+static cs_sent add_up(const cs_memory *memory, int64_t world_size, int axis, size_t *inside)
+{
+    cs_sent sent = { 0 };
+    for (int64_t i = 0; i < world_size; i++) {
+        sent.all += memory[i].sent_by[axis].all;
+        sent.between_hosts += memory[i].sent_by[axis].between_hosts;
+    }
+    *inside = sent.all > sent.between_hosts ? sent.all - sent.between_hosts : 0;
+    return sent;
+}
+
+static void print_sent(const cs_memory *memory, int64_t world_size)
+{
+    size_t inside;
+    say("all ranks send in a step          inside hosts    to other hosts");
+    for (int axis = 0; axis < CS_AXES; axis++) {
+        cs_sent sent = add_up(memory, world_size, axis, &inside);
+        if (sent.all > 0)
+            say("  over %-19s %19zu  %16zu", axis_names[axis].name, inside, sent.between_hosts);
+    }
+}
+
+static void print_sent_json(const cs_memory *memory, int64_t world_size)
+{
+    size_t inside;
+    printf("\"sent_by_all_ranks\": {");
+    for (int axis = 0; axis < CS_AXES; axis++) {
+        cs_sent sent = add_up(memory, world_size, axis, &inside);
+        printf("%s\"%s\": {\"inside_hosts\": %zu, \"between_hosts\": %zu}", axis ? ", " : "", axis_names[axis].key,
+               inside, sent.between_hosts);
+    }
+    printf("}, ");
+}
+
 static void show_text(const mesh *axes, const cs_memory *memory, int64_t world_size)
 {
     if (axes->tp > 1 || (axes->replicas > 1 && axes->shards > 1))
@@ -132,12 +178,17 @@ static void show_text(const mesh *axes, const cs_memory *memory, int64_t world_s
     for (int64_t i = 0; i < world_size && is_rank_zero(); i++)
         if (!is_shown(memory, i))
             print_ranks(memory, i, world_size);
+    if (world_size > 1 && is_rank_zero())
+        print_sent(memory, world_size);
 }
 
 static void show_json(const mesh *axes, const cs_memory *memory, int64_t world_size)
 {
-    say("\"mesh\": {\"dp_replicate\": %" PRId64 ", \"dp_shard\": %" PRId64 ", \"tp\": %" PRId64 "}, \"ranks\": [",
-        axes->replicas, axes->shards, axes->tp);
+    say("\"mesh\": {\"dp_replicate\": %" PRId64 ", \"dp_shard\": %" PRId64 ", \"tp\": %" PRId64 "},", axes->replicas,
+        axes->shards, axes->tp);
+    if (is_rank_zero())
+        print_sent_json(memory, world_size);
+    say("\"ranks\": [");
     for (int64_t from = 0, to; from < world_size && is_rank_zero(); from = to) {
         for (to = from + 1; to < world_size && same_memory(&memory[from], &memory[to]);)
             to++;

@@ -47,7 +47,7 @@ static void check_same(const run_spec *spec)
         ck_assert_uint_eq(told[rank].copy, run->copy);
         ck_assert_int_eq(told[rank].copy > 0, spec->set[0] && strcmp(spec->set[0], COPY) == 0);
         ck_assert_uint_eq(told[rank].sent, run->sent);
-        ck_assert_uint_eq(told[rank].sent_to_groups, run->sent_to_groups);
+        ck_assert_uint_eq(told[rank].sent_by[CS_AXIS_REPLICATE].all, run->sent_by[CS_AXIS_REPLICATE].all);
         ck_assert_uint_eq(told[rank].prediction, run->prediction);
         ck_assert_uint_eq(told[rank].workspace, 0);
     }

@@ -220,7 +220,7 @@ static int measure(void *argument)
     cs_engine *engine = run_open(job->spec, NULL);
     int rank = cs_rank(engine);
     job->planned[rank] = cs_memory_of(engine).sent;
-    job->planned_across[rank] = cs_memory_of(engine).sent_to_groups;
+    job->planned_across[rank] = cs_memory_of(engine).sent_by[CS_AXIS_REPLICATE].all;
     job->shards[rank] = shard_bytes(engine);
     run_step(engine, job->spec);
     ce_walk_settle(engine);

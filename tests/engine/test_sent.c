@@ -77,4 +77,108 @@ START_TEST(norms_in_fp32_count)
 }
 END_TEST
 
-SUITE_MAIN("sent", a_step_sends_what_was_planned, norms_in_fp32_count)
+/* ---- several hosts ---- */
+
+/* Bytes on the axes of the mesh; without a group of their own, ZeRO's ranks are all ranks. */
+typedef struct {
+    cs_sent rest, replicate, tp;
+} traffic;
+
+static void add(cs_sent *sent, const cs_comm *comm, int sign)
+{
+    cs_comm_traffic count = comm ? cs_comm_counters(comm) : (cs_comm_traffic){ 0 };
+    sent->all += (size_t)sign * count.bytes;
+    sent->between_hosts += (size_t)sign * count.between_hosts;
+}
+
+static void read_counters(traffic *sent, const cs_engine *engine, int sign)
+{
+    add(&sent->rest, engine->comm, sign);
+    add(&sent->rest, engine->group, sign);
+    add(&sent->replicate, engine->across, sign);
+    add(&sent->tp, engine->tp.comm, sign);
+    add(&sent->tp, engine->copies.comm, sign);
+}
+
+typedef struct {
+    const run_spec *spec;
+    traffic *planned, *sent;
+} hosts_order;
+
+static int measure_hosts(void *argument)
+{
+    const hosts_order *job = argument;
+    cs_engine *engine = run_open(job->spec, NULL);
+    int rank = cs_rank(engine);
+    cs_memory memory = cs_memory_of(engine);
+    const cs_sent *by = memory.sent_by;
+    job->planned[rank] = (traffic){ { by[CS_AXIS_ALL].all + by[CS_AXIS_SHARD].all,
+                                      by[CS_AXIS_ALL].between_hosts + by[CS_AXIS_SHARD].between_hosts },
+                                    by[CS_AXIS_REPLICATE],
+                                    by[CS_AXIS_TP] };
+    run_step(engine, job->spec);
+    ce_walk_settle(engine);
+    read_counters(&job->sent[rank], engine, -1);
+    run_step(engine, job->spec);
+    ce_walk_settle(engine);
+    read_counters(&job->sent[rank], engine, 1);
+    cs_destroy(engine);
+    return 0;
+}
+
+static void check_hosts(const run_spec *spec)
+{
+    traffic *numbers = run_share(2 * MAX_COUNT * sizeof *numbers);
+    hosts_order job = { spec, numbers, numbers + MAX_COUNT };
+    size_t between = 0;
+    run_ranks(spec->world, measure_hosts, &job);
+    for (int rank = 0; rank < spec->world; rank++) {
+        const traffic *planned = &job.planned[rank], *sent = &job.sent[rank];
+        ck_assert_msg(
+            memcmp(planned, sent, sizeof *sent) == 0,
+            "hosts of %d ranks, stage %d, %s, %s, %s, rank %d: planned %zu %zu, %zu %zu, %zu %zu; sent %zu %zu, "
+            "%zu %zu, %zu %zu",
+            spec->host, spec->stage, spec->precision, spec->set[0], spec->set[1], rank, planned->rest.all,
+            planned->rest.between_hosts, planned->replicate.all, planned->replicate.between_hosts, planned->tp.all,
+            planned->tp.between_hosts, sent->rest.all, sent->rest.between_hosts, sent->replicate.all,
+            sent->replicate.between_hosts, sent->tp.all, sent->tp.between_hosts);
+        between += sent->rest.between_hosts + sent->tp.between_hosts;
+    }
+    ck_assert_int_eq(between > 0, spec->host < spec->world);
+    run_unshare(numbers, 2 * MAX_COUNT * sizeof *numbers);
+}
+
+/* What TCP sends to other hosts is what was planned, to the byte: with groups that are on one host and on several, with
+ * hierarchical collectives and direct ones, with short and long vectors. */
+START_TEST(a_step_sends_to_other_hosts_what_was_planned)
+{
+    static const struct {
+        int world, host, stage;
+        const char *set[2];
+    } rows[] = {
+        { 4, 2, 0, { "cspeed.mesh.tp=1", NULL } },
+        { 4, 1, 1, { "cspeed.mesh.tp=1", NULL } },
+        { 4, 2, 0, { "cspeed.mesh.tp=2", NULL } },
+        { 4, 4, 1, { "cspeed.mesh.tp=2", NULL } },
+        { 4, 1, 1, { "cspeed.mesh.tp=2", "cspeed.mesh.sequence=true" } },
+        { 8, 4, 1, { "cspeed.mesh.tp=2", "cspeed.mesh.dp_shard=2" } },
+        { 6, 3, 0, { "cspeed.mesh.tp=2", NULL } },
+        { 6, 2, 1, { "cspeed.mesh.tp=1", "cspeed.mesh.dp_shard=2" } },
+    };
+    for (int i = 0; i < 3 * (int)(sizeof rows / sizeof *rows); i++) {
+        run_spec spec = { .world = rows[i / 3].world,
+                          .host = rows[i / 3].host,
+                          .stage = rows[i / 3].stage + i % 3,
+                          .steps = 2,
+                          .micro = 2,
+                          .accumulation = 1 + i % 2,
+                          .precision = i % 4 == 1 ? "bf16" : "fp32",
+                          .recompute = "none",
+                          .prefetch = 1,
+                          .set = { rows[i / 3].set[0], "cspeed.comm=\"tcp\"", rows[i / 3].set[1] } };
+        check_hosts(&spec);
+    }
+}
+END_TEST
+
+SUITE_MAIN("sent", a_step_sends_what_was_planned, norms_in_fp32_count, a_step_sends_to_other_hosts_what_was_planned)

@@ -142,10 +142,10 @@ static void compare_with_plan(const layout_spec *spec, const layout_result *got,
         size_t held = plan->masters + plan->slots + (activations + PAGE - 1) / PAGE * PAGE;
         ck_assert_msg(got->tokens_of_step[rank] == LAYOUT_SAMPLES * RUN_LENGTH * (spec->pairs ? 2 : 1),
                       "%s: rank %d counts %lld tokens in a step", what, rank, (long long)got->tokens_of_step[rank]);
-        ck_assert_msg(got->sent[rank] == plan->sent && got->sent_tp[rank] == plan->sent_tp,
+        ck_assert_msg(got->sent[rank] == plan->sent && got->sent_tp[rank] == plan->sent_by[CS_AXIS_TP].all,
                       "%s: rank %d has sent %llu bytes (%llu in the lane), planned %zu (%zu)", what, rank,
                       (unsigned long long)got->sent[rank], (unsigned long long)got->sent_tp[rank], plan->sent,
-                      plan->sent_tp);
+                      plan->sent_by[CS_AXIS_TP].all);
         ck_assert_msg(got->held[rank] == held, "%s: rank %d holds %zu bytes, planned %zu", what, rank, got->held[rank],
                       held);
         ck_assert_msg(got->held_at_end[rank] == got->held[rank], "%s: rank %d holds %zu bytes at the end, not %zu",

@@ -41,28 +41,40 @@ static void whole(cs_comm *comm, const ce_members *among, void *data, int64_t co
     } while (at < count);
 }
 
-/* A vector of `count` elements is divided into parts of `part` elements, and each part into pieces of `piece` elements;
- * the last parts and pieces may be shorter or empty. Returns the range of elements of the vector that is piece number
- * `index` of the part that belongs to `member`. */
-static ce_range piece_of(int64_t count, int64_t part, int64_t piece, int member, int64_t index)
+/* A vector of `count` elements is divided into parts of this many elements; the last parts may be shorter or empty. */
+static int64_t part_of(int64_t count, int members)
 {
-    int64_t from = member * part + index * piece;
-    ce_range all = { min(member * part, count), min((member + 1) * part, count) };
-    return ce_range_overlap((ce_range){ from, from + piece }, all);
+    return ce_round_up(ce_divide_up(count, members), PART_STEP);
+}
+
+ce_range ce_all_reduce_part(int64_t count, int members, int member)
+{
+    int64_t part = part_of(count, members);
+    return (ce_range){ min(member * part, count), min((member + 1) * part, count) };
+}
+
+/* A part is divided into pieces of `piece` elements. Returns the range of elements of the vector that is piece number
+ * `index` of the part that belongs to `member`. */
+static ce_range piece_of(int64_t count, int members, int64_t piece, int member, int64_t index)
+{
+    int64_t from = member * part_of(count, members) + index * piece;
+    return ce_range_overlap((ce_range){ from, from + piece }, ce_all_reduce_part(count, members, member));
 }
 
 static void direct(cs_comm *comm, const ce_members *among, void *vector, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     char *data = vector;
     size_t element = cs_dtype_bytes(dtype);
-    int64_t part = ce_round_up(ce_divide_up(count, among->count), PART_STEP);
-    int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), steps = ce_divide_up(part, piece);
+    int members = among->count;
+    int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element),
+            steps = ce_divide_up(part_of(count, members), piece);
     for (int64_t step = 0; step <= steps; step++) {
-        ce_range own_piece = piece_of(count, part, piece, among->own_index, step);
+        ce_range own_piece = piece_of(count, members, piece, among->own_index, step);
         /* `sum` is the range of elements whose sum the previous step has completed */
-        ce_range sum = piece_of(count, part, piece, among->own_index, step - 1);
+        ce_range sum = piece_of(count, members, piece, among->own_index, step - 1);
         for (int i = 0; i < among->count; i++) {
-            ce_range its = piece_of(count, part, piece, i, step), its_sum = piece_of(count, part, piece, i, step - 1);
+            ce_range its = piece_of(count, members, piece, i, step),
+                     its_sum = piece_of(count, members, piece, i, step - 1);
             if (i == among->own_index)
                 continue;
             if (step < steps) {

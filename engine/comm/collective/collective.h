@@ -9,9 +9,13 @@
 #ifndef CE_COMM_COLLECTIVE_COLLECTIVE_H
 #define CE_COMM_COLLECTIVE_COLLECTIVE_H
 
+#include "base/range.h"
 #include "comm/transport.h"
 
 enum { CE_ALL_REDUCE_WHOLE = 16 << 10 }; /* up to so many bytes, an all_reduce sends whole vectors to all ranks */
+
+/* Returns the elements that `member` sums if an all_reduce of `count` elements is divided among the members. */
+ce_range ce_all_reduce_part(int64_t count, int members, int member);
 
 void ce_among_all_reduce(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,
                          cs_reduce_op op);

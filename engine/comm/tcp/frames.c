@@ -47,6 +47,7 @@ static void add_outgoing(ce_tcp *tcp, int to, const void *data, size_t bytes)
     head->bytes = bytes;
     queue->data[at] = (char *)(size_t)data;
     queue->bytes[at] = bytes;
+    tcp->comm->traffic.between_hosts += link->elsewhere ? bytes : 0;
     struct iovec part = signed_part(head);
     ce_seal_sign(&link->seal, head->tag, &part, 1);
 }

@@ -12,6 +12,7 @@
 #include "comm/collective/reduction.h"
 #include "comm/shm/shm.h"
 #include "comm/tcp/tcp.h"
+#include "comm/traffic.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +20,10 @@
 bool ce_hierarchical_fits(const ce_tcp *tcp, const ce_mesh_place *places)
 {
     int each = places[0].local_size;
-    if (each < 2 || each == tcp->size || (each & (each - 1)) != 0 || tcp->size % each != 0)
-        return false;
+    bool even = tcp->size % each == 0;
     for (int i = 0; i < tcp->size; i++)
-        if (places[i].local_size != each || places[i].local_rank != i % each)
-            return false;
-    return true;
+        even = even && places[i].local_size == each && places[i].local_rank == i % each;
+    return ce_traffic_is_hierarchical(&(ce_traffic_group){ .size = tcp->size, .here = each, .even = even });
 }
 
 static cs_status build(ce_tcp *tcp, const cs_comm_settings *settings)

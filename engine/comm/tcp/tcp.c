@@ -45,6 +45,8 @@ static cs_status connect_all(ce_tcp *tcp, ce_mesh_place *places, const cs_comm_s
     if (!places)
         return ce_fail(CS_NO_MEMORY, "out of memory for the addresses of %d ranks", tcp->size);
     CE_TRY(ce_mesh_open(tcp, places, seconds));
+    for (int i = 0; i < tcp->size; i++)
+        tcp->links[i].elsewhere = i - places[i].local_rank != tcp->rank - places[tcp->rank].local_rank;
     return ce_hierarchical_fits(tcp, places) ? ce_hierarchical_open(tcp, settings) : ce_heap_open(tcp->comm, settings);
 }
 

@@ -39,6 +39,7 @@ typedef struct {
 
 typedef struct {
     int socket;       /* the connected socket; -1 for this rank itself */
+    bool elsewhere;   /* true: the peer is on another host */
     bool send_closed; /* True if nothing more can be sent to the peer. Data from the peer may still be read. */
     ce_seal seal;
     ce_tcp_queue out, in;
