@@ -57,6 +57,11 @@ static int take_device(void *to, const char *flag, const char *value)
     return add_assignment(to, flag, "cspeed.device", value);
 }
 
+static int take_tp(void *to, const char *flag, const char *value)
+{
+    return add_assignment(to, flag, "cspeed.mesh.tp", value);
+}
+
 static int take_adapter(void *to, const char *flag, const char *value)
 {
     return add_assignment(to, flag, "cspeed.lora.adapter", value);
@@ -67,6 +72,9 @@ static int take_adapter(void *to, const char *flag, const char *value)
     { CS_OPTION(TAKE, "device", options, set, "auto|cpu|cuda",                                                         \
                 "compute on this device. Default: auto, a GPU if there is one"),                                       \
       .take = take_device },                                                                                           \
+        { CS_OPTION(TAKE, "tp", options, set, "N",                                                                     \
+                    "tensor parallelism: N consecutive ranks divide the matrices of each layer. Default: 1"),          \
+          .take = take_tp },                                                                                           \
         { CS_OPTION(TAKE, "adapter", options, set, "DIR", "add the LoRA adapters of this PEFT folder to the model"),   \
           .take = take_adapter },                                                                                      \
         { CS_OPTION(SWITCH, "lenient", options, lenient, NULL,                                                         \

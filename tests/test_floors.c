@@ -70,15 +70,16 @@ static const floor_rule rules[] = {
     { "engine/input", " engine/base engine/security engine/comm engine/chat engine/data engine/core "
                       "engine/saving engine/query " },
     { "engine/query", " public engine/base engine/comm engine/data engine/core engine/input " },
-    { "engine/setup", " engine/base engine/hub engine/security engine/comm engine/config engine/core engine/products "
-                      "engine/saving engine/reporting engine/input engine/query " },
+    { "engine/setup",
+      " engine/base engine/hub engine/security engine/comm engine/text engine/config engine/core engine/products "
+      "engine/saving engine/reporting engine/input engine/query " },
     { "engine/extras", " public engine/base engine/data engine/core " },
     { "engine/plot", " public engine/base engine/json " },
     { "launcher/ground", " public engine/base " },
-    { "launcher/plan", " public engine/base engine/config launcher/ground " },
+    { "launcher/plan", " public engine/base engine/mesh engine/config launcher/ground " },
     { "launcher/wire", " engine/base engine/security launcher/ground launcher/plan " },
     { "launcher/show", " engine/base launcher/ground launcher/plan " },
-    { "launcher/node", " engine/base engine/security launcher/ground launcher/plan launcher/wire " },
+    { "launcher/node", " engine/base engine/security engine/mesh launcher/ground launcher/plan launcher/wire " },
     { "launcher/front", " public engine/base engine/json launcher/ground launcher/plan launcher/wire launcher/show "
                         "launcher/node " },
     { "launcher/machine", " engine/base engine/device launcher/ground launcher/plan " },

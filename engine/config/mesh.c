@@ -43,7 +43,7 @@ static const ce_key tensor_parallel[] = {
     INERT_LIKE("dtype", "\"\"",
                "fp16, bf16 and data_types select the type; DeepSpeed's training does not use this key either"),
     SUPPORTED("partition_config", JSON, autotp.partition, "null", 0, 0, NULL,
-              "has no effect, because " OWN_CUTS "; rules that keep a layer whole (\"skip\") are refused"),
+              "is compared only, because " OWN_CUTS ": each rule that says otherwise, or names no matrix, is reported"),
     INERT_LIKE("preset_model", "\"\"", OWN_CUTS),
     INERT("injection_policy_tuple", "null", OWN_CUTS),
     INERT("keep_module_on_host", "false", "each rank reads only its own part of the weights"),
@@ -197,8 +197,8 @@ ce_lanes_name ce_mesh_name_lanes(const cs_config *config)
     return name;
 }
 
-/* Refuses rules by which DeepSpeed would keep a matrix whole on each rank. The model declares its cuts, and all other
- * rules give the same numbers. */
+/* Checks the form of DeepSpeed's rules. They are compared with the cuts of the model when the model is known
+ * (setup/partition.c). */
 static void check_partition(cs_config *config)
 {
     static const char path[] = "tensor_parallel.partition_config";
@@ -208,15 +208,11 @@ static void check_partition(cs_config *config)
         ce_json_fault(config->doc, path, "an object with the key \"layer_specs\" is needed");
     json_array_foreach (json_object_get(rules, "layer_specs"), index, rule) {
         const char *type = json_string_value(json_object_get(rule, "partition_type"));
-        if (type && strcasecmp(type, "skip") == 0)
-            ce_json_fault(config->doc, path,
-                          "not supported: \"skip\" in layer_specs[%zu], because %s: no rule keeps one of them whole",
-                          index, OWN_CUTS);
-        else if (type && strcasecmp(type, "row") != 0 && strcasecmp(type, "column") != 0)
+        if (type && strcasecmp(type, "row") != 0 && strcasecmp(type, "column") != 0 && strcasecmp(type, "skip") != 0)
             ce_json_fault(config->doc, path, "no partition_type is named \"%.40s\": row, column or skip", type);
     }
     if (json_object_size(rules) > 0)
-        ce_json_note(config->doc, path, "no effect, because %s", OWN_CUTS);
+        ce_json_note(config->doc, path, "compared only, because %s", OWN_CUTS);
 }
 
 static void resolve_sequence(cs_config *config)

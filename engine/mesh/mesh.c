@@ -1,6 +1,8 @@
 /* mesh.c - the arithmetic of the device mesh. */
 #include "mesh/mesh.h"
 
+#include <stdio.h>
+
 ce_mesh ce_mesh_of(int rank, int world, int tp, int shard)
 {
     ce_mesh mesh = { .size = { world / tp / shard, shard, tp } };
@@ -42,4 +44,11 @@ int ce_mesh_stride(const ce_mesh *mesh, ce_axis axis)
 int ce_mesh_first(const ce_mesh *mesh, ce_axis axis)
 {
     return ce_mesh_rank(mesh) - mesh->own[axis] * ce_mesh_stride(mesh, axis);
+}
+
+void ce_mesh_write(const ce_mesh *mesh, char text[CE_MESH_TEXT])
+{
+    snprintf(text, CE_MESH_TEXT, "dp_replicate=%d/%d,dp_shard=%d/%d,tp=%d/%d", mesh->own[CE_AXIS_REPLICATE],
+             mesh->size[CE_AXIS_REPLICATE], mesh->own[CE_AXIS_SHARD], mesh->size[CE_AXIS_SHARD], mesh->own[CE_AXIS_TP],
+             mesh->size[CE_AXIS_TP]);
 }

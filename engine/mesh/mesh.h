@@ -35,5 +35,9 @@ int ce_mesh_rank(const ce_mesh *mesh); /* Returns this rank's number in the worl
  * ranks of the group are at a distance of ce_mesh_stride from each other. */
 int ce_mesh_first(const ce_mesh *mesh, ce_axis axis);
 int ce_mesh_stride(const ce_mesh *mesh, ce_axis axis);
+/* Writes this rank's place on each axis, and the axis's size: "dp_replicate=0/2,dp_shard=1/2,tp=0/2". This is the value of
+ * the environment variable CSPEED_MESH of a rank that the launcher starts. */
+enum { CE_MESH_TEXT = 128 };
+void ce_mesh_write(const ce_mesh *mesh, char text[CE_MESH_TEXT]);
 
 #endif

@@ -255,6 +255,7 @@ static void say_precision(const ce_settings *settings)
 static cs_status lay_out(cs_engine *engine, const char *kind)
 {
     CE_TRY(ce_assign_groups(&engine->settings->groups, engine->model));
+    CE_TRY(ce_partition_compare(engine));
     CE_TRY(ce_model_freeze(engine->model));
     ce_model_lay_out(engine->model, ce_device_row_multiple(kind));
     engine->chunk_bytes = ce_device_chunk_bytes(kind);
@@ -298,6 +299,7 @@ static cs_status build(cs_engine *engine, cs_model *model)
     ce_scaler_open(&engine->scaler, &engine->settings->scaler, engine->settings->precision.scaled);
     say_precision(engine->settings);
     engine->world = engine->config->world;
+    CE_TRY(ce_mesh_groups_check(engine));
     CE_TRY(download_weights(engine->settings));
     CE_TRY(open_model(engine, model));
     CE_TRY(ce_connect(engine->config, &engine->device, &engine->comm));

@@ -7,6 +7,9 @@
 #include "base/trace.h"
 #include "comm/common.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 static void say_mesh(const cs_engine *engine)
 {
     const int *size = engine->mesh.size;
@@ -21,6 +24,23 @@ static void say_mesh(const cs_engine *engine)
 
 _Static_assert(CE_BEAT_DP_REPLICATE == 1 + CE_AXIS_REPLICATE && CE_BEAT_TP == 1 + CE_AXIS_TP,
                "the heartbeat's axes follow those of the mesh");
+
+cs_status ce_mesh_groups_check(const cs_engine *engine)
+{
+    const ce_settings *s = engine->settings;
+    const char *given = getenv("CSPEED_MESH");
+    ce_mesh mesh = ce_mesh_of(engine->world.rank, engine->world.size, s->tp, (int)s->mesh.shard);
+    char own[CE_MESH_TEXT];
+    ce_mesh_write(&mesh, own);
+    if (!given || strcmp(given, own) == 0)
+        return CS_OK;
+    return ce_fail(
+        CS_BAD_CONFIG,
+        "the environment variable CSPEED_MESH says that rank %d is at %s, and the configuration (cspeed.mesh.tp "
+        "%d, dp_shard %lld) of %d ranks gives %s: give the launcher the same mesh (--tp, --set, --config), or "
+        "unset CSPEED_MESH",
+        engine->world.rank, given, s->tp, (long long)s->mesh.shard, engine->world.size, own);
+}
 
 /* Opens the comm of this rank's group along an axis. */
 static cs_status split(cs_comm **group, cs_engine *engine, ce_axis axis)

@@ -12,7 +12,12 @@ cs_status ce_connect_device(cs_device **device, const cs_config *config); /* ope
 const char *ce_connect_kind(int device); /* the name of a CE_CHOOSE_* device: "auto", "cpu", "cuda" */
 /* Returns whether this rank computes on a GPU or, if no device is open yet, whether it would. */
 bool ce_connect_is_gpu(const cs_engine *engine);
-/* mesh_groups.c: opens the comms of this rank's groups in the mesh. Collective. */
+/* partition.c: names the rules of tensor_parallel.partition_config that disagree with the cuts of the model, and those that
+ * match none of its matrices. Returns an error if a rule's expression is wrong. */
+cs_status ce_partition_compare(const cs_engine *engine);
+/* mesh_groups.c: returns an error if the launcher has told this rank another place in the mesh (CSPEED_MESH). */
+cs_status ce_mesh_groups_check(const cs_engine *engine);
+/* Opens the comms of this rank's groups in the mesh. Collective. */
 cs_status ce_mesh_groups_open(cs_engine *engine);
 void ce_mesh_groups_close(cs_engine *engine);
 /* initialize.c: opens the model and measures the memory of the run by a dry run; opens no device and no transport */

@@ -64,11 +64,11 @@ static bool is_reached_from_outside(const cl_front *front)
     return false;
 }
 
-static void fill_order(const cl_front *front, int index, cl_order *order)
+static void fill_order(const cl_front *front, const ce_mesh *mesh, int index, cl_order *order)
 {
     const cl_options *options = front->options;
     const cl_plan *plan = front->plan;
-    cl_order_plan(order, plan, index);
+    cl_order_plan(order, plan, mesh, index);
     order->attempt = front->attempt;
     order->restarts = front->restarts;
     order->arguments = plan->arguments;
@@ -91,13 +91,14 @@ static void fill_order(const cl_front *front, int index, cl_order *order)
 int cl_node_orders_send(cl_front *front)
 {
     int code = cl_staging_send(front);
+    ce_mesh mesh = cl_mesh_find(front->plan);
     CE_FREED int *places = cl_join_agents_places(front, front->plan->node_count);
     if (front->rendezvous && cl_hostplan_ranks_port(front->plan))
         cl_rendezvous_share_port(front->rendezvous);
     for (int i = 0; i < front->plan->node_count && code == 0; i++) {
         cl_order order;
         size_t length;
-        fill_order(front, i, &order);
+        fill_order(front, &mesh, i, &order);
         order.places = places;
         order.environment = make_environment(front->plan, front->plan->nodes[i].host);
         CE_FREED char *bytes = cl_order_encode(&order, &length);

@@ -137,7 +137,8 @@ static void print_binding(const cl_plan *plan)
         cl_binding binding;
         if (!plan->nodes[i].here)
             continue;
-        cl_order_plan(&order, plan, i);
+        ce_mesh mesh = cl_mesh_find(plan);
+        cl_order_plan(&order, plan, &mesh, i);
         snprintf(order.master_addr, sizeof order.master_addr, "%s", plan->master_addr);
         if (cl_bind_assign(&binding, &order)) {
             printf("\nbinding   cannot be done: %s\n", cs_error());

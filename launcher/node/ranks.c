@@ -1,14 +1,16 @@
 /* ranks.c - sets the environment variables of a rank. */
 #include "node/ranks.h"
+#include "mesh/mesh.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *const cl_ranks_forgotten[] = { "CSPEED_TERMINAL",      "CSPEED_BOUND",  "CSPEED_SECRET",
-                                           "CSPEED_SECRET_FILE",   "CSPEED_KEY_FD", "CSPEED_MASTER_FD",
-                                           "CSPEED_INSECURE_JOIN", "CSPEED_ON_END", NULL };
+const char *const cl_ranks_forgotten[] = {
+    "CSPEED_TERMINAL",  "CSPEED_BOUND",         "CSPEED_SECRET", "CSPEED_SECRET_FILE", "CSPEED_KEY_FD",
+    "CSPEED_MASTER_FD", "CSPEED_INSECURE_JOIN", "CSPEED_ON_END", "CSPEED_MESH",        NULL
+};
 
 typedef struct {
     cl_variable *list;
@@ -39,6 +41,12 @@ static void add_place(variables *all, const cl_order *order, int local)
     add(all, "CROSS_SIZE", "%d", order->node_count);
     add(all, "MASTER_ADDR", "%s", order->master_addr);
     add(all, "MASTER_PORT", "%d", order->master_port);
+    if (order->mesh_tp == 0)
+        return;
+    ce_mesh mesh = ce_mesh_of(order->first_rank + local, order->world_size, order->mesh_tp, order->mesh_shard);
+    char place[CE_MESH_TEXT];
+    ce_mesh_write(&mesh, place);
+    add(all, "CSPEED_MESH", "%s", place);
 }
 
 static void add_job(variables *all, const cl_order *order, int local)

@@ -135,10 +135,10 @@ const char *cl_env_masked(const char *word, bool *hide, char *buffer, size_t buf
 static bool is_local(const char *name)
 {
     static const char *const names[] = {
-        "CUDA_VISIBLE_DEVICES", "CSPEED_JOB_ID",    "CSPEED_ATTEMPT",       "CSPEED_HOST",
-        "CSPEED_SLOT",          "CSPEED_RUN_DIR",   "CSPEED_BOUND",         "CSPEED_TERMINAL",
-        "CSPEED_AGENT",         "CSPEED_BEAT_FD",   "CSPEED_KEY_FD",        "CSPEED_JOIN",
-        "CSPEED_MASTER_FD",     "CSPEED_NODE_RANK", "CSPEED_INSECURE_JOIN", "CSPEED_HOST_RANKS",
+        "CUDA_VISIBLE_DEVICES", "CSPEED_JOB_ID", "CSPEED_ATTEMPT",   "CSPEED_HOST",      "CSPEED_SLOT",
+        "CSPEED_RUN_DIR",       "CSPEED_BOUND",  "CSPEED_TERMINAL",  "CSPEED_AGENT",     "CSPEED_BEAT_FD",
+        "CSPEED_KEY_FD",        "CSPEED_JOIN",   "CSPEED_MASTER_FD", "CSPEED_NODE_RANK", "CSPEED_INSECURE_JOIN",
+        "CSPEED_HOST_RANKS",    "CSPEED_MESH",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)

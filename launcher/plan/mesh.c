@@ -13,12 +13,20 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Sets the keys that the options of `train` give. */
+/* Returns true if the program has the options --tp and --set: if it trains, or if `uses` is true, if it uses a model. */
+static bool has_options(const char *program, bool uses)
+{
+    static const char *const names[] = { "train", "eval", "generate" };
+    const char *slash = strrchr(program, '/');
+    for (size_t i = uses; i < (uses ? sizeof names / sizeof *names : 1); i++)
+        if (strcmp(slash ? slash + 1 : program, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Sets the keys that the program's options give. */
 static void apply(cs_config *config, char **arguments)
 {
-    const char *slash = strrchr(arguments[0], '/');
-    if (strcmp(slash ? slash + 1 : arguments[0], "train") != 0)
-        return;
     for (char **at = arguments + 1; *at; at++) {
         char *pair[] = { at[0], at[1], NULL };
         const char *set = strncmp(*at, "--set", strlen("--set")) == 0 ? cs_options_last("set", pair) : NULL;
@@ -29,16 +37,22 @@ static void apply(cs_config *config, char **arguments)
     }
 }
 
-/* Opens the configuration of the program. Returns NULL if it has none, or one that cannot be read. A pipe is not read,
- * because the program reads it. */
+/* Opens the configuration of the program: the file that it names or, for a program that uses a model, whose mesh only its
+ * options give, one without a mesh. Returns NULL if it has none, or one that cannot be read. A pipe is not read, because
+ * the program reads it. */
 static cs_config *open_config(char **arguments)
 {
+    static const char none[] =
+        "eyJ0cmFpbl9taWNyb19iYXRjaF9zaXplX3Blcl9ncHUiOjF9"; /* {"train_micro_batch_size_per_gpu":1} in base64 */
     cs_config *config = NULL;
-    const char *file = arguments[0] ? cl_world_sizes_config(arguments + 1) : NULL;
+    bool uses = arguments[0] && has_options(arguments[0], true);
+    const char *file = uses ? none : arguments[0] ? cl_world_sizes_config(arguments + 1) : NULL;
     struct stat about;
-    bool regular = file && stat(file, &about) == 0 && S_ISREG(about.st_mode);
-    if (regular && cs_config_open(&config, file) == CS_OK)
+    bool readable = uses || (file && stat(file, &about) == 0 && S_ISREG(about.st_mode));
+    if (readable && cs_config_open(&config, file) == CS_OK && (uses || has_options(arguments[0], false)))
         apply(config, arguments);
+    if (config && uses)
+        config->reads = true;
     ce_clear_error();
     return config;
 }
@@ -77,26 +91,24 @@ char *cl_mesh_warning(const cl_plan *plan)
                          spanning, plan->rank_count / tp, first, first + tp - 1, hosts[0], hosts[1], tp);
 }
 
-/* Finds the mesh of the plan. Returns false if the configuration cannot be resolved. */
-static bool find(ce_mesh *mesh, const cl_plan *plan)
+ce_mesh cl_mesh_find(const cl_plan *plan)
 {
+    ce_mesh mesh = { 0 };
     cs_config *config = open_config(plan->arguments);
     if (!config)
-        return false;
+        return mesh;
     cs_config_for_world(config, plan->rank_count, plan->nodes[0].host->slot_count);
-    bool found = cs_config_finish(config) == CS_OK;
-    if (found)
-        *mesh = ce_mesh_of(0, plan->rank_count, config->settings.tp, (int)config->settings.mesh.shard);
+    if (cs_config_finish(config) == CS_OK)
+        mesh = ce_mesh_of(0, plan->rank_count, config->settings.tp, (int)config->settings.mesh.shard);
     cs_config_close(config);
     ce_clear_error();
-    return found;
+    return mesh;
 }
 
 void cl_mesh_print(const cl_plan *plan)
 {
-    ce_mesh mesh;
-    if (!find(&mesh, plan) ||
-        (mesh.size[CE_AXIS_TP] == 1 && (mesh.size[CE_AXIS_REPLICATE] == 1 || mesh.size[CE_AXIS_SHARD] == 1)))
+    ce_mesh mesh = cl_mesh_find(plan);
+    if (mesh.size[CE_AXIS_TP] <= 1 && (mesh.size[CE_AXIS_REPLICATE] <= 1 || mesh.size[CE_AXIS_SHARD] == 1))
         return;
     int width = (int)strlen("host");
     for (int i = 0; i < plan->node_count; i++)

@@ -35,6 +35,8 @@ static const struct {
     ORDER(first_rank, WHOLE),
     ORDER(rank_count, WHOLE),
     ORDER(world_size, WHOLE),
+    ORDER(mesh_tp, WHOLE),
+    ORDER(mesh_shard, WHOLE),
     ORDER_TEXT(master_addr),
     ORDER(master_port, WHOLE),
     ORDER_TEXT(master_if),
@@ -59,7 +61,7 @@ static const struct {
 };
 enum { FIELD_COUNT = (int)(sizeof fields / sizeof *fields), MAX_RANKS = 1 << 16 };
 
-void cl_order_plan(cl_order *order, const cl_plan *plan, int index)
+void cl_order_plan(cl_order *order, const cl_plan *plan, const ce_mesh *mesh, int index)
 {
     const cl_plan_node *node = &plan->nodes[index];
     const char *list = plan->options->bind_core_list;
@@ -70,6 +72,8 @@ void cl_order_plan(cl_order *order, const cl_plan *plan, int index)
                          .rank_count = node->host->slot_count,
                          .slots = node->host->slots,
                          .world_size = plan->rank_count,
+                         .mesh_tp = mesh->size[CE_AXIS_TP],
+                         .mesh_shard = mesh->size[CE_AXIS_SHARD],
                          .master_port = cl_hostplan_ranks_port(plan),
                          .bind = plan->options->bind,
                          .oversubscribe = plan->options->oversubscribe,

@@ -7,6 +7,7 @@
 #define CL_ORDER_H
 
 #include "plan/hostplan.h"
+#include "plan/mesh.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -18,7 +19,8 @@ typedef struct {
     int node_rank, node_count;
     int first_rank, rank_count, world_size; /* rank_count: the number of ranks on this node */
     int *slots;                             /* [rank_count] the slot id of each rank */
-    int *places; /* [node_count] indices into the list of all hosts: the nodes of this attempt */
+    int *places;             /* [node_count] indices into the list of all hosts: the nodes of this attempt */
+    int mesh_tp, mesh_shard; /* the sizes of these axes of the device mesh; 0: the mesh is not known */
     char master_addr[256];
     int master_port;
     /* on the first node: the interface whose address is reported as the master address; "": no interface was named */
@@ -51,8 +53,9 @@ typedef struct {
     char venv_script[PATH_MAX];
 } cl_order;
 
-/* Sets *order to those fields of a node's order that are known before the job starts; its slots are those of the plan. */
-void cl_order_plan(cl_order *order, const cl_plan *plan, int index);
+/* Sets *order to those fields of a node's order that are known before the job starts; its slots are those of the plan.
+ * `mesh` is that of cl_mesh_find. */
+void cl_order_plan(cl_order *order, const cl_plan *plan, const ce_mesh *mesh, int index);
 
 /* Returns the encoded order as malloc'ed bytes; *length receives their number. */
 char *cl_order_encode(const cl_order *order, size_t *length);
