@@ -109,7 +109,7 @@ static size_t sent_tp(const char *model, int layers, bool sequence)
     CS_MUST(cs_config_open(&config, "tp.json"));
     cs_config_for_world(config, 2, 2);
     CS_MUST(cs_estimate(config, memory, &parameters));
-    return memory[0].sent_tp;
+    return memory[0].sent_by[CS_AXIS_TP].all;
 }
 
 /* How often one block of a model sends the tokens of a micro-batch to the other of two ranks, as sums (whole), or as
