@@ -183,6 +183,9 @@ typedef struct {
     const char *export_folder; /* folder of the export; NULL means that there is none */
     int export_dtype;          /* CE_EXPORT_* */
     int64_t save_interval, keep_last, keep_every, eval_interval, eval_batches, nan_patience;
+    double label_smoothing, z_loss, neftune_noise_alpha;
+    double loss_watchdog_threshold;
+    int64_t loss_watchdog_patience;
     bool keep_best;
     int best_metric; /* CE_BEST_* */
     int64_t early_stopping_patience;

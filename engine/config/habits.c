@@ -1,5 +1,5 @@
-/* habits.c - checks of the keys of cspeed that change how a training is watched and what is learnt: the best checkpoint
- * and the early end. */
+/* habits.c - checks of the keys of cspeed that change how a training is watched and what is learnt: the best checkpoint,
+ * the early end, terms of the loss and noise. */
 #include "config/resolve.h"
 
 /* Checks the keys that need evaluations, or preference training. */
@@ -16,7 +16,25 @@ static void check_best(cs_config *config)
                       "only preference training (cspeed.dpo.beta) has rewards; \"loss\" is the only other metric");
 }
 
+/* Checks the terms of the loss and the noise on embeddings. */
+static void check_regular(cs_config *config)
+{
+    const ce_settings *s = &config->settings;
+    const char *given = s->label_smoothing > 0       ? "cspeed.label_smoothing_factor"
+                        : s->z_loss > 0              ? "cspeed.z_loss"
+                        : s->neftune_noise_alpha > 0 ? "cspeed.neftune_noise_alpha"
+                                                     : NULL;
+    if (given && s->preference.beta > 0)
+        ce_json_fault(config->doc, given,
+                      "not supported: with cspeed.dpo, whose loss compares log-probabilities with those of the "
+                      "reference model");
+    if (s->label_smoothing >= 1)
+        ce_json_fault(config->doc, "cspeed.label_smoothing_factor",
+                      "less than 1 is needed: otherwise no target counts");
+}
+
 void ce_habits_resolve(cs_config *config)
 {
     check_best(config);
+    check_regular(config);
 }

@@ -11,7 +11,7 @@ typedef struct {
     bool is_idle;
     const char *why;
 } row;
-enum { ROWS = 25 };
+enum { ROWS = 26 };
 
 /* Sets the rows of the keys that may have no effect. */
 static void judge(const ce_settings *s, row rows[ROWS])
@@ -48,6 +48,7 @@ static void judge(const ce_settings *s, row rows[ROWS])
         { "cspeed.best_metric", !s->keep_best && s->early_stopping_patience == 0,
           "neither cspeed.keep_best nor cspeed.early_stopping_patience is set" },
         { "cspeed.early_stopping_threshold", s->early_stopping_patience == 0, "cspeed.early_stopping_patience is 0" },
+        { "cspeed.loss_watchdog_patience", s->loss_watchdog_threshold <= 0, "cspeed.loss_watchdog_threshold is 0" },
         { "cspeed.trace.first_step", !s->trace.file, no_file },
         { "cspeed.trace.steps", !s->trace.file, no_file },
     };

@@ -35,6 +35,15 @@ static const ce_key cspeed[] = {
         "folder of checkpoints from which to start; null: continue from the latest checkpoint in output, if there is one"),
     SUPPORTED("tag", STRING, tag, "null", 0, 0, NULL,
               "name of the checkpoint in load, or in output, from which to start; null: the latest"),
+    SUPPORTED(
+        "label_smoothing_factor", NUMBER, label_smoothing, "0", 0, 1, NULL,
+        "share of the loss that is the mean over all tokens of the vocabulary instead of the target's, as in Hugging Face's Trainer; below 1; evaluations are without it; 0: none"),
+    SUPPORTED(
+        "z_loss", NUMBER, z_loss, "0", 0, 1, NULL,
+        "factor of log(sum of e^logits)^2 in the loss, which keeps logits small, usually 1e-4; evaluations are without it; 0: none"),
+    SUPPORTED(
+        "neftune_noise_alpha", NUMBER, neftune_noise_alpha, "0", 0, 1e6, NULL,
+        "NEFTune: in training, embeddings get uniform noise of at most this number / sqrt(seq_len x width); usually 5 to 15; 0: none"),
     SUPPORTED("save_interval", INT, save_interval, "200", 0, MAX_EXACT, NULL,
               "number of updates between checkpoints; 0: only at the end"),
     SUPPORTED(
@@ -59,6 +68,11 @@ static const ce_key cspeed[] = {
     SUPPORTED(
         "nan_patience", INT, nan_patience, "10", 0, MAX_EXACT, NULL,
         "after this many steps in a row whose loss or gradients are not finite, or in which no sample has a target or all gradients are zero, the run ends with exit code 1 and is not restarted; steps with a finite loss that a dynamic loss scale skips do not count; 0: never"),
+    SUPPORTED("loss_watchdog_threshold", NUMBER, loss_watchdog_threshold, "0", 0, 1e30, NULL,
+              "a step whose loss is above this number counts for loss_watchdog_patience; 0: the watchdog is off"),
+    SUPPORTED(
+        "loss_watchdog_patience", INT, loss_watchdog_patience, "3", 1, MAX_EXACT, NULL,
+        "after this many steps in a row with a loss above loss_watchdog_threshold, the run ends with exit code 1 and is not restarted"),
     SUPPORTED(
         "async_save", BOOL, async_save, "false", 0, 0, NULL,
         "true: training continues while a checkpoint is written in the background, from a copy of the state, which needs host memory"),

@@ -62,7 +62,7 @@ void ce_sections_resolve(cs_config *config); /* the section "checkpoint" */
 void ce_monitors_resolve(cs_config *config);
 void ce_courses_resolve(cs_config *config);
 void ce_preference_resolve(cs_config *config);
-void ce_habits_resolve(cs_config *config); /* needs the files of data.valid */
+void ce_habits_resolve(cs_config *config);  /* needs the files of data.valid */
 void ce_numbers_resolve(cs_config *config); /* sets `precision` and prescale_factor */
 /* Returns the name of a precision, such as "fp32", "bf16", "amp O1" or "autocast fp16". */
 const char *ce_numbers_name(const ce_settings *settings);

@@ -199,8 +199,8 @@ UNNEEDED("TSL", "remove_unused_columns label_names prediction_loss_only include_
 UNNEEDED("TS", "average_tokens_across_devices accelerator_config", "the loss is one mean over all targets of an update, whatever the ranks")
 UNNEEDED("T", "ignore_data_skip", "a run continues at its position in the data without reading what is before it")
 KEY("TSLA", "data_seed", "cspeed.seed", "one seed for first values, order of data and dropout")
-REFUSED("TSA", "neftune_noise_alpha noisy_embedding_alpha", "embeddings get no noise")
-REFUSED("T", "label_smoothing_factor", NO_MIX)
+KEY("TSA", "neftune_noise_alpha noisy_embedding_alpha", "cspeed.neftune_noise_alpha", "")
+KEY("T", "label_smoothing_factor", "cspeed.label_smoothing_factor", "validation reports the loss without it")
 
 TOPIC("Preference training")
 KEY("L", "pref_beta", "cspeed.dpo.beta", "")
@@ -240,7 +240,8 @@ UNNEEDED("T", "eval_accumulation_steps batch_eval_metrics eval_do_concat_batches
 KEY("L", "export_dir", "cspeed.export", "")
 REFUSED("TSLA", "push_to_hub hub_model_id hub_token hub_strategy hub_private_repo hub_revision hub_always_push", NO_HUB)
 UNNEEDED("TSL", "do_train do_eval do_predict", "`cspeed train` trains and validates, `cspeed eval` evaluates")
-KEY("A", "loss_watchdog_threshold loss_watchdog_patience", "cspeed.nan_patience", "it counts steps that are not finite; high losses do not end a run")
+KEY("A", "loss_watchdog_threshold", "cspeed.loss_watchdog_threshold", "the run then ends with exit code 1, without a checkpoint of the last steps")
+KEY("A", "loss_watchdog_patience", "cspeed.loss_watchdog_patience", "")
 
 TOPIC("Logs and randomness")
 KEY("TSLA", "logging_steps", "steps_per_print", "metrics.jsonl has every step")

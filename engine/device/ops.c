@@ -245,6 +245,15 @@ void cs_op_dropout(cs_stream *stream, cs_tensor y, cs_tensor x, cs_dropout dropo
         RUN(stream, cast, y, x);
 }
 
+void cs_op_add_noise(cs_stream *stream, cs_tensor y, float size, cs_dropout dropout)
+{
+    CE_ASSERT(is_compute(y) && size >= 0 && dropout.keys && cs_count(y) % dropout.batch == 0);
+    dropout.rate = 1;
+    if (dropout.width)
+        check_columns(dropout, y);
+    RUN(stream, add_noise, y, size, dropout);
+}
+
 void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout)
 {
     CE_ASSERT(is_compute(y) && is_shaped(y, a) && is_shaped(y, b));

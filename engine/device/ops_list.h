@@ -80,6 +80,7 @@ OPERATION(balance, (cs_device *device, const cs_balance *balance, cs_tensor loss
 OPERATION(add, (cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b))
 /* Computes y = a + dropout(b), or y = dropout(b) if a is absent. */
 OPERATION(add_dropout, (cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout))
+OPERATION(add_noise, (cs_device *device, cs_tensor y, float size, cs_dropout dropout))
 OPERATION(attention, (cs_device *device, const ce_attention_args *attention))
 OPERATION(attention_grad, (cs_device *device, const ce_attention_args *attention))
 OPERATION(extend, (cs_device *device, const ce_extension *extension))
@@ -93,7 +94,8 @@ OPERATION(hits, (cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor 
 OPERATION(entropy_facts, (cs_device *device, cs_tensor facts, cs_tensor logits, cs_tensor targets, int64_t first,
                           int64_t classes))
 OPERATION(entropy_finish, (cs_device *device, cs_tensor loss, cs_tensor hits, cs_tensor logits, cs_tensor targets,
-                           int64_t first, int64_t classes, cs_tensor dloss, cs_tensor facts))
+                           int64_t first, int64_t classes, cs_tensor dloss, cs_tensor facts,
+                           cs_entropy_terms terms))
 OPERATION(squared_error, (cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target))
 OPERATION(squared_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target))
 /* Adds scale * `narrow` to the columns of `wide` from column `first` on. If `takes` is true, sets `narrow` to scale

@@ -39,7 +39,7 @@ void cs_op_entropy_facts(cs_stream *stream, cs_tensor facts, cs_tensor logits, c
 }
 
 void cs_op_entropy_finish(cs_stream *stream, cs_tensor loss, cs_tensor hits, cs_tensor logits, cs_tensor targets,
-                          int64_t first, int64_t classes, cs_tensor dloss, cs_tensor facts)
+                          int64_t first, int64_t classes, cs_tensor dloss, cs_tensor facts, cs_entropy_terms terms)
 {
     int64_t rows = cs_rows(logits);
     check_logits(logits, targets, classes);
@@ -47,7 +47,8 @@ void cs_op_entropy_finish(cs_stream *stream, cs_tensor loss, cs_tensor hits, cs_
     CE_ASSERT(first >= 0 && (!hits.data || is_vector(hits, CS_F32, rows)));
     CE_ASSERT(is_f32(facts) && cs_columns(facts) == CS_ENTROPY_FACTS && cs_rows(facts) >= rows);
     CE_ASSERT(rows == 0 || cs_rows(facts) % rows == 0);
-    RUN(stream, entropy_finish, loss, hits, logits, targets, first, classes, dloss, facts);
+    CE_ASSERT(terms.smoothing == 0 || terms.classes > 0);
+    RUN(stream, entropy_finish, loss, hits, logits, targets, first, classes, dloss, facts, terms);
 }
 
 void cs_op_squared_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target)

@@ -6,7 +6,12 @@
 #include "layer/residual.h"
 #include "unit/pass.h"
 
+#include "base/rng.h"
+
+#include <math.h>
 #include <stdio.h>
+
+enum { NOISE = 1 }; /* makes the random bits of noise others than those of dropout */
 
 void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const char *positions,
                       const cs_embed_sizes *sizes)
@@ -41,6 +46,18 @@ static void continue_texts(const cs_embed *embed, cs_pass *pass, cs_tensor token
     }
 }
 
+/* Adds the noise of NEFTune (Jain et al. 2023) to this rank's embeddings: uniform in +-alpha / sqrt(T C) for samples of T
+ * positions and C columns. */
+static void add_noise(const cs_embed *embed, cs_pass *pass, cs_tensor y)
+{
+    double alpha = ce_pass_regular(pass, CE_REGULAR_NOISE)->noise;
+    if (alpha <= 0)
+        return;
+    double size = alpha / sqrt((double)cs_pass_length(pass) * (double)cs_columns(y));
+    cs_op_add_noise(cs_pass_stream(pass), y, (float)size,
+                    ce_residual_dropout_rows(pass, 1, cs_rng_mix(embed->place, NOISE), y));
+}
+
 void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y)
 {
     cs_dropout dropout = ce_residual_dropout_rows(pass, embed->rate, embed->place, y);
@@ -53,6 +70,7 @@ void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs
     ce_pass_sum_rows_into(pass, y, all);
     if (embed->scale > 0)
         cs_op_scale(cs_pass_stream(pass), y, y, embed->scale);
+    add_noise(embed, pass, y);
     if (dropout.rate > 0)
         cs_op_dropout(cs_pass_stream(pass), y, y, dropout);
     cs_pass_keep(pass, tokens);

@@ -12,7 +12,8 @@
  * rows.
  *
  * With tensor parallelism the ranks divide the vocabulary: each rank has some columns of the logits. A row's loss follows
- * from four numbers of each rank (cs_op_entropy_facts), so logits are not exchanged. */
+ * from a few numbers of each rank (cs_op_entropy_facts), so logits are not exchanged. A loss with terms (label smoothing,
+ * z-loss) is computed in the same way, also by one rank. */
 #include "layer/linear.h"
 #include "unit/pass.h"
 
@@ -26,7 +27,14 @@ typedef struct {
     cs_tensor facts, all_facts; /* facts about the logits of this rank, and of all ranks */
     int64_t classes;
     float cap;
+    cs_entropy_terms terms;
 } job;
+
+/* Returns true if the loss follows from facts about the logits. */
+static bool has_facts(const job *all)
+{
+    return ce_pass_ranks(all->pass) > 1 || all->terms.smoothing > 0 || all->terms.z_loss > 0;
+}
 
 /* Returns rows [from, from + count) of a tensor that has `columns` elements in each row. If `whole` is absent, the
  * result is absent. */
@@ -58,12 +66,13 @@ static void lose(const job *all, cs_tensor logits, int64_t from, int64_t count, 
     cs_tensor hits = rows_of(cs_pass_hits(all->pass), from, count, 1), loss = rows_of(all->loss, from, count, 1);
     cs_tensor dloss = weighted ? rows_of(cs_pass_dloss(all->pass), from, count, 1) : none;
     int ranks = ce_pass_ranks(all->pass);
-    if (ranks > 1) {
+    if (has_facts(all)) {
         cs_tensor facts = rows_of(all->facts, 0, count, CS_ENTROPY_FACTS);
-        cs_tensor all_facts = rows_of(all->all_facts, 0, ranks * count, CS_ENTROPY_FACTS);
+        cs_tensor all_facts = ranks > 1 ? rows_of(all->all_facts, 0, ranks * count, CS_ENTROPY_FACTS) : facts;
         cs_op_entropy_facts(stream, facts, logits, targets, all->head->first, all->classes);
         ce_pass_gather(all->pass, all_facts, facts);
-        cs_op_entropy_finish(stream, loss, hits, logits, targets, all->head->first, all->classes, dloss, all_facts);
+        cs_op_entropy_finish(stream, loss, hits, logits, targets, all->head->first, all->classes, dloss, all_facts,
+                             all->terms);
         return;
     }
     if (hits.data)
@@ -130,10 +139,10 @@ static int64_t open_chunk(job *all)
     all->logits = cs_pass_make(pass, dtype, chunk, outputs);
     if (all->cap > 0)
         all->raw = cs_pass_make(pass, dtype, chunk, outputs);
-    if (ranks > 1) {
+    if (has_facts(all))
         all->facts = cs_pass_make(pass, CS_F32, chunk, CS_ENTROPY_FACTS);
+    if (ranks > 1)
         all->all_facts = cs_pass_make(pass, CS_F32, ranks * chunk, CS_ENTROPY_FACTS);
-    }
     return chunk;
 }
 
@@ -144,8 +153,11 @@ void cs_entropy_forward_capped(const cs_linear *head, cs_pass *pass, cs_tensor x
     all.x = ce_pass_gather_rows(pass, ce_linear_factor(pass, x));
     all.weight = ce_linear_weight(head, pass);
     all.bias = ce_linear_bias(head, pass);
-    if (cs_pass_training(pass))
+    if (cs_pass_training(pass)) {
         all.dx = cs_pass_like(pass, all.x);
+        all.terms = ce_pass_regular(pass, CE_REGULAR_ENTROPY)->entropy;
+        all.terms.classes = ce_pass_ranks(pass) > 1 ? head->whole : classes;
+    }
     int64_t rows = cs_rows(all.x), chunk = open_chunk(&all);
     if (ce_pass_weighs_later(pass))
         weigh_then_grow(&all, chunk);

@@ -73,10 +73,14 @@ static cs_status open_pass(cs_engine *engine, size_t bytes)
         return CS_OK;
     close_pass(engine, predictor);
     predictor->block = ce_device_alloc(engine->device, bytes);
-    ce_pass_shape shape = {
-        engine->device,      settings->precision.values, settings->precision.products, predictor->block, bytes,
-        engine->chunk_bytes, engine->exchange,           engine->model->tp.rows
-    };
+    ce_pass_shape shape = { .device = engine->device,
+                            .dtype = settings->precision.values,
+                            .products = settings->precision.products,
+                            .block = predictor->block,
+                            .block_bytes = bytes,
+                            .chunk_bytes = engine->chunk_bytes,
+                            .exchange = engine->exchange,
+                            .cuts_rows = engine->model->tp.rows };
     return ce_pass_open(&predictor->pass, &shape);
 }
 

@@ -1,6 +1,7 @@
 /* finite.c - detection of NaN and infinity: steps whose loss or gradient norm is not finite are counted and reported
  * with the first affected parameter, and nan_patience such steps in a row end the run. Steps without a target, and steps
- * whose gradients are all zero, are counted too: nan_patience of them in a row end the run.
+ * whose gradients are all zero, are counted too: nan_patience of them in a row end the run. So do steps with a high
+ * loss (loss_watchdog_threshold).
  *
  * Every rank reads the same verdict, so every rank counts the same steps. The search for the parameter is collective
  * and reads all values and gradients; it runs only once for each series of such steps. A GPU's verdict is read one step
@@ -45,10 +46,28 @@ static void count_idle(cs_engine *engine, const ce_verdict *verdict)
     *idle = 0;
 }
 
+/* Counts the steps in a row whose loss is above the watchdog's threshold. A NaN is above it too. */
+static void count_high(cs_engine *engine, const ce_verdict *verdict)
+{
+    const ce_settings *settings = engine->settings;
+    int64_t *high = &engine->reporting->finite.high;
+    char why[384];
+    *high = verdict->rows > 0 && !(verdict->loss <= settings->loss_watchdog_threshold) ? *high + 1 : 0;
+    if (settings->loss_watchdog_threshold <= 0 || *high < settings->loss_watchdog_patience || engine->must_end)
+        return;
+    snprintf(why, sizeof why,
+             "the loss was above %g (cspeed.loss_watchdog_threshold) in %lld step%s in a row, the first of them step "
+             "%lld: a lower learning rate, a longer warm-up or gradient_clipping may prevent it",
+             settings->loss_watchdog_threshold, (long long)*high, ce_plural(*high),
+             (long long)(engine->metrics.step - *high + 1));
+    engine->must_end = strdup(why);
+}
+
 static void count(cs_engine *engine, const ce_verdict *verdict)
 {
     ce_finite *finite = &engine->reporting->finite;
     count_idle(engine, verdict);
+    count_high(engine, verdict);
     if (verdict->rows == 0 || is_search(engine, verdict))
         return;
     if (isfinite(verdict->loss) && isfinite(verdict->norm)) {

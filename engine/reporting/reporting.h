@@ -12,6 +12,7 @@ typedef struct ce_trace_file ce_trace_file;
 /* Steps whose loss or gradient norm is not finite, and steps that move nothing (finite.c). */
 typedef struct {
     int64_t idle; /* number of steps in a row, up to the last one, without a target or whose gradients are all zero */
+    int64_t high; /* number of steps in a row, up to the last one, whose loss is above the watchdog's threshold */
     /* true if a series of non-finite steps has begun and its first step is not reported yet */
     bool unreported;
     int64_t step; /* first step of the current series of non-finite steps; `loss` and `norm` are of this step */

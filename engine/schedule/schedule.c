@@ -29,9 +29,8 @@ static const ce_key section_keys[] = {
 /* Schedules of PyTorch and of Trainer that cspeed does not support. DeepSpeed would construct PyTorch's; here each gives
  * an error. */
 static const char refused_types[] =
-    "ChainedScheduler, ConstantLR, CosineAnnealingLR, CyclicLR, ExponentialLR, LambdaLR, MultiStepLR, "
-    "MultiplicativeLR, OneCycleLR, PolynomialLR, ReduceLROnPlateau, SequentialLR, StepLR, greedy, "
-    "reduce_lr_on_plateau";
+    "ChainedScheduler, CyclicLR, LambdaLR, MultiStepLR, MultiplicativeLR, OneCycleLR, ReduceLROnPlateau, SequentialLR, "
+    "greedy, reduce_lr_on_plateau";
 
 const ce_schedule *ce_schedule_at(int index)
 {
@@ -159,10 +158,11 @@ static void check_end(ce_json *doc, const json_t *params, const ce_schedule_sett
                       settings->base_rate);
 }
 
-/* Adds an error to doc if this schedule has the key and the file does not contain it. */
+/* Adds an error to doc if this schedule has the key without a default, and the file does not contain it. */
 static void require(ce_json *doc, const json_t *params, const ce_schedule *shape, const char *name)
 {
-    if (ce_keys_find(shape->keys, shape->key_count, name) && !is_there(params, name))
+    const ce_key *key = ce_keys_find(shape->keys, shape->key_count, name);
+    if (key && strcmp(key->fallback, "null") == 0 && !is_there(params, name))
         ce_json_fault(doc, "scheduler.params", "%s needs \"%s\"", shape->name, name);
 }
 
@@ -199,7 +199,8 @@ static void note_rate(ce_json *doc, const json_t *params, const ce_schedule_sett
 
 static void read_params(ce_json *doc, json_t *params, int64_t total_steps, ce_schedule_settings *settings)
 {
-    static const char *const needed[] = { "cycle_min_lr", "cycle_max_lr", "T_0", "num_decay_steps" };
+    static const char *const needed[] = { "cycle_min_lr", "cycle_max_lr", "T_0",  "num_decay_steps",
+                                          "T_max",        "step_size",    "gamma" };
     const ce_schedule *shape = settings->shape;
     unwrap_lists(params, shape);
     ce_keys_fill(doc, params, "scheduler.params", settings, shape->keys, shape->key_count);

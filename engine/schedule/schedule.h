@@ -36,8 +36,8 @@ typedef struct {
     int64_t restart_first, restart_factor; /* values of T_0 and T_mult */
     double restart_min_lr;                 /* value of eta_min */
 
-    /* keys of LinearLR */
-    double start_factor, end_factor;
+    /* keys of LinearLR, and of PyTorch's other schedules beside those above */
+    double start_factor, end_factor, gamma;
 
     /* keys of Trainer's schedules; below 0: not given */
     double cycles, power, lr_end, min_lr, min_lr_rate, min_lr_ratio, warmup_lr_rate;

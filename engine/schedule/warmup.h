@@ -56,6 +56,11 @@
     SCHEDULE(OneCycle)                                                                                                 \
     SCHEDULE(CosineAnnealingWarmRestarts)                                                                              \
     SCHEDULE(LinearLR)                                                                                                 \
+    SCHEDULE(ConstantLR)                                                                                               \
+    SCHEDULE(CosineAnnealingLR)                                                                                        \
+    SCHEDULE(ExponentialLR)                                                                                            \
+    SCHEDULE(PolynomialLR)                                                                                             \
+    SCHEDULE(StepLR)                                                                                                   \
     SCHEDULE(linear)                                                                                                   \
     SCHEDULE(cosine)                                                                                                   \
     SCHEDULE(cosine_with_restarts)                                                                                     \

@@ -112,8 +112,15 @@ static void walk(cs_engine *engine, exchange_count *counted)
 static cs_status open_pass(cs_engine *engine)
 {
     ce_precision types = engine->zero.precision;
-    ce_pass_shape shape = { engine->device,      types.values,     types.products,        NULL, 0,
-                            engine->chunk_bytes, engine->exchange, engine->model->tp.rows };
+    ce_pass_shape shape = { engine->device,
+                            types.values,
+                            types.products,
+                            NULL,
+                            0,
+                            engine->chunk_bytes,
+                            engine->exchange,
+                            engine->model->tp.rows,
+                            ce_setup_regular(engine->settings) };
     ce_pass_close(engine->pass);
     engine->pass = NULL;
     return ce_pass_open(&engine->pass, &shape);
@@ -166,6 +173,30 @@ static void list_products(cs_engine *engine)
             list->use[list->count++] = all->use[i];
 }
 
+ce_regular ce_setup_regular(const ce_settings *settings)
+{
+    return (ce_regular){ { .smoothing = (float)settings->label_smoothing, .z_loss = (float)settings->z_loss },
+                         settings->neftune_noise_alpha };
+}
+
+/* Refuses keys that no layer of the model has read. */
+static cs_status check_regular(const cs_engine *engine)
+{
+    ce_regular asked = ce_setup_regular(engine->settings);
+    unsigned parts = ce_pass_regular_parts(engine->pass);
+    if (engine->config->reads)
+        return CS_OK;
+    if ((asked.entropy.smoothing > 0 || asked.entropy.z_loss > 0) && !(parts & CE_REGULAR_ENTROPY))
+        return ce_fail(
+            CS_UNSUPPORTED,
+            "not supported: cspeed.label_smoothing_factor and cspeed.z_loss with this model, because its last "
+            "unit is not a cross-entropy, cs_entropy_forward");
+    if (asked.noise > 0 && !(parts & CE_REGULAR_NOISE))
+        return ce_fail(CS_UNSUPPORTED, "not supported: cspeed.neftune_noise_alpha with this model, because it has no "
+                                       "embedding of tokens, cs_embed_forward");
+    return CS_OK;
+}
+
 static cs_status measure(cs_engine *engine)
 {
     ce_cut_group tp = engine->model->tp;
@@ -180,6 +211,7 @@ static cs_status measure(cs_engine *engine)
     for (int i = 0; i < engine->model->total; i++)
         engine->shards[i] = ce_shard_open(&engine->zero, engine->model->units[i], engine->values, engine->grads);
     walk(engine, &counted);
+    CE_TRY(check_regular(engine));
     list_products(engine);
     walk_curriculum(engine);
     size_t scratch = ce_update_scratch(engine->zero.groups, engine->model);

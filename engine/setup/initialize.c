@@ -220,7 +220,8 @@ static cs_status open_shards(cs_engine *engine)
                             engine->memory.activations - rest,
                             engine->chunk_bytes,
                             engine->exchange,
-                            engine->model->tp.rows };
+                            engine->model->tp.rows,
+                            ce_setup_regular(settings) };
     CE_TRY(ce_pass_open(&engine->pass, &shape));
     for (int i = 0; i < engine->model->total; i++) {
         engine->shards[i] = ce_shard_open(&engine->zero, engine->model->units[i], engine->values, engine->grads);

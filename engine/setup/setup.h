@@ -24,6 +24,7 @@ void ce_mesh_groups_close(cs_engine *engine);
 cs_status ce_initialize_dry(cs_engine *engine);
 /* dry_run.c: runs forward and backward on a device that computes nothing, and sets engine->memory to the result */
 cs_status ce_dry_run(cs_engine *engine);
+ce_regular ce_setup_regular(const ce_settings *settings); /* what training adds to the loss and to the embeddings */
 /* Sets those members of `memory` that count the state which a rank keeps between steps, such as values, masters and
  * slots. `zero` is engine->zero, with the place of that rank. */
 void ce_dry_run_persistent(const cs_engine *engine, const ce_zero *zero, cs_memory *memory);

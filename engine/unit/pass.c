@@ -21,6 +21,7 @@ typedef struct {
 
 struct cs_pass {
     ce_pass_shape shape;
+    unsigned regular_parts;
     ce_pass_batch_info info;
     bool in_unit;
     uintptr_t base;
@@ -359,6 +360,18 @@ bool cs_pass_measuring(cs_pass *pass)
 bool ce_pass_drops(const cs_pass *pass)
 {
     return pass->info.mode == CE_PASS_TRAINING && !pass->info.no_dropout;
+}
+
+const ce_regular *ce_pass_regular(cs_pass *pass, unsigned part)
+{
+    static const ce_regular none = { 0 };
+    pass->regular_parts |= part;
+    return pass->info.mode == CE_PASS_TRAINING ? &pass->shape.regular : &none;
+}
+
+unsigned ce_pass_regular_parts(const cs_pass *pass)
+{
+    return pass->regular_parts;
 }
 
 bool cs_pass_training(cs_pass *pass)

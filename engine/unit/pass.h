@@ -9,6 +9,7 @@
 #define CE_UNIT_PASS_H
 
 #include "base/status.h"
+#include "cspeed/ops.h"
 #include "device/device.h"
 #include "unit/exchange.h"
 
@@ -33,6 +34,12 @@ typedef struct {
  * full speed. */
 enum { CE_PASS_CHUNK_ROWS = 64 };
 
+/* What training adds to the loss and to the embeddings; an evaluation does not. */
+typedef struct {
+    cs_entropy_terms entropy; /* `classes` is set by the layer */
+    double noise; /* alpha of NEFTune (Jain et al. 2023): how strong the noise on the embeddings is; 0: no noise */
+} ce_regular;
+
 typedef struct {
     cs_device *device;
     cs_dtype dtype;    /* type of the tensors that one unit passes to another */
@@ -42,6 +49,7 @@ typedef struct {
     size_t chunk_bytes; /* maximum bytes of a chunk of more than CE_PASS_CHUNK_ROWS rows, see cs_pass_chunk */
     ce_exchange exchange;
     bool cuts_rows; /* sequence parallelism: the rows of tensors between layers are divided over the ranks */
+    ce_regular regular;
 } ce_pass_shape;
 
 cs_status ce_pass_open(cs_pass **pass, const ce_pass_shape *shape);
@@ -76,7 +84,12 @@ void ce_pass_weigh_later(cs_pass *pass, ce_pass_weigher *weigher, void *argument
 bool ce_pass_weighs_later(const cs_pass *pass);
 void ce_pass_weigh_now(cs_pass *pass, cs_tensor losses);
 bool ce_pass_drops(const cs_pass *pass); /* Returns whether dropout is on. */
-void ce_pass_end(cs_pass *pass);         /* Asserts that no tensor of the pass is left. */
+/* Returns ce_pass_shape.regular in training and zeros in an evaluation. `part` says what the layer reads.
+ * ce_pass_regular_parts returns the parts that layers have read so far. */
+enum { CE_REGULAR_ENTROPY = 1, CE_REGULAR_NOISE = 2 };
+const ce_regular *ce_pass_regular(cs_pass *pass, unsigned part);
+unsigned ce_pass_regular_parts(const cs_pass *pass);
+void ce_pass_end(cs_pass *pass); /* Asserts that no tensor of the pass is left. */
 
 /* Tensors that are allocated between ce_pass_enter and ce_pass_leave belong to one unit's forward or backward.
  * ce_pass_leave releases them. */

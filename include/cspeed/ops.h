@@ -129,6 +129,9 @@ typedef struct {
 /* y = x / (1 - rate) for elements that are kept, 0 for the others. If x is the gradient of y, the result is the
  * gradient of x: this is also the backward operation. y may be x. */
 void cs_op_dropout(cs_stream *stream, cs_tensor y, cs_tensor x, cs_dropout dropout);
+/* Adds to each element of y a number that is uniform in [-size, size]. It follows from the 16 random bits by which
+ * cs_op_dropout decides about the element; the rate is not used. */
+void cs_op_add_noise(cs_stream *stream, cs_tensor y, float size, cs_dropout dropout);
 /* y = a + dropout(b). y may be a or b. */
 void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout);
 
@@ -192,7 +195,7 @@ typedef struct {
     int64_t width; /* D: even, at most CS_ROPE_WIDTH */
     float factor;
     float frequency[CS_ROPE_WIDTH / 2];
-    int64_t head; /* columns of a head, at least `width`; 0 means `width` */
+    int64_t head;  /* columns of a head, at least `width`; 0 means `width` */
     bool adjacent; /* pairs are columns 2i and 2i + 1 of a head, instead of i and i + D / 2 */
 } cs_rope;
 typedef struct {
@@ -244,16 +247,22 @@ void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor t
  *
  * facts (N, CS_ENTROPY_FACTS) f32 are about this rank's columns of each row: the greatest logit; the sum of e^(logit -
  * greatest), where an infinite greatest logit is not subtracted; the target's logit, or -infinity if the target is not
- * among these columns; and 1 if the target is the first of the greatest logits of these columns, else 0. The facts of a
- * row without a target are 0. */
-enum { CS_ENTROPY_FACTS = 4 };
+ * among these columns; 1 if the target is the first of the greatest logits of these columns, else 0; and the sum of the
+ * logits. The facts of a row without a target are 0. */
+enum { CS_ENTROPY_FACTS = 5 };
 void cs_op_entropy_facts(cs_stream *stream, cs_tensor facts, cs_tensor logits, cs_tensor targets, int64_t first,
                          int64_t classes);
-/* facts (ranks N, CS_ENTROPY_FACTS) are those of all ranks, one rank after another in the order of their columns. loss,
- * dloss and the gradient of this rank's logits are as in cs_op_cross_entropy; hits (N, 1), which may be absent, is as in
- * cs_op_hits. loss and hits have the same bits on all ranks. */
+/* Terms that a row's loss may have: (1 - smoothing) * the cross-entropy + smoothing * the mean over all `classes` columns
+ * of -log softmax(logits) + z_loss * log(sum of e^logits)^2. If both factors are 0, the loss is the cross-entropy. */
+typedef struct {
+    float smoothing, z_loss;
+    int64_t classes; /* number of columns of all ranks */
+} cs_entropy_terms;
+/* facts (ranks N, CS_ENTROPY_FACTS) are those of all ranks, one rank after another in the order of their columns. dloss
+ * and hits (N, 1), which may be absent, are as in cs_op_cross_entropy and cs_op_hits. The logits of this rank become the
+ * gradient of the loss with its terms. loss and hits have the same bits on all ranks. */
 void cs_op_entropy_finish(cs_stream *stream, cs_tensor loss, cs_tensor hits, cs_tensor logits, cs_tensor targets,
-                          int64_t first, int64_t classes, cs_tensor dloss, cs_tensor facts);
+                          int64_t first, int64_t classes, cs_tensor dloss, cs_tensor facts, cs_entropy_terms terms);
 
 /* loss (N, 1) f32 = mean over columns of (y - target)^2, where y is (N, C), and target is (N, C) f32. */
 void cs_op_squared_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target);

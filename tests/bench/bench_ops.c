@@ -354,7 +354,7 @@ static void run_facts(void)
 static void run_finish(void)
 {
     cs_op_entropy_finish(stream, on.loss, absent, on.logits, on.tokens, 0, cs_columns(on.logits), on.dloss,
-                         shaped(on.head_lse, N, CS_ENTROPY_FACTS));
+                         shaped(on.head_lse, N, CS_ENTROPY_FACTS), (cs_entropy_terms){ 0 });
 }
 static void run_cast(void)
 {

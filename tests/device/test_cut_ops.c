@@ -245,11 +245,11 @@ static entropy_result finish(const entropy_case *all, cs_tensor targets, cs_tens
                             near_new(CS_F32, all->rows, 1) };
     cs_tensor kept = near_copy(part.logits), loss = near_new(CS_F32, all->rows, 1);
     cs_op_entropy_finish(stream, near_at(loss), absent, near_at(part.logits), near_at(targets), at.first, at.count,
-                         absent, near_at(facts));
+                         absent, near_at(facts), (cs_entropy_terms){ 0 });
     near_fetch();
     ck_assert(near_same_bits("logits, where no gradient is asked for", part.logits, kept));
     cs_op_entropy_finish(stream, near_at(part.loss), near_at(part.hits), near_at(part.logits), near_at(targets),
-                         at.first, at.count, near_at(dloss), near_at(facts));
+                         at.first, at.count, near_at(dloss), near_at(facts), (cs_entropy_terms){ 0 });
     near_fetch();
     ck_assert(near_same_bits("loss with a gradient and without", loss, part.loss));
     SHARE_FREE(kept, loss);

@@ -209,6 +209,22 @@ START_TEST(a_run_that_moves_nothing_ends)
 }
 END_TEST
 
+/* The loss of the first steps is about log(256) = 5.5. */
+START_TEST(a_high_loss_ends_the_run)
+{
+    prepare();
+    char *out = train(1, 2, "--fresh --set cspeed.loss_watchdog_threshold=1 --set cspeed.loss_watchdog_patience=4");
+    ck_assert_msg(strstr(out, "cspeed: the loss was above 1 (cspeed.loss_watchdog_threshold) in 4 steps in a row, the "
+                              "first of them step 1") != NULL,
+                  "%.3000s", out);
+    ck_assert_msg(shell_count_of(out, "starts again") == 0, "%.3000s", out);
+    free(out);
+    free(train(0, 1, "--fresh --steps 5 --set cspeed.loss_watchdog_threshold=9"));
+    free(train(0, 1, "--fresh --steps 3 --set cspeed.loss_watchdog_threshold=1 --set cspeed.loss_watchdog_patience=4"));
+    shell_leave();
+}
+END_TEST
+
 /* ---- the engine: which step and which parameter ---- */
 
 enum { WORLD = 2, STEPS = 5, POISONED = 2, UNIT = 2 };
@@ -278,4 +294,5 @@ START_TEST(the_step_and_the_parameter_are_named)
 END_TEST
 
 SUITE_MAIN("finite", a_run_that_is_not_finite_ends, o3_does_not_end_in_silence, what_is_not_finite_is_not_saved,
-           patience_may_be_endless_or_short, a_run_that_moves_nothing_ends, the_step_and_the_parameter_are_named)
+           patience_may_be_endless_or_short, a_run_that_moves_nothing_ends, a_high_loss_ends_the_run,
+           the_step_and_the_parameter_are_named)

@@ -6,7 +6,8 @@ out, as DeepSpeed begins at the lower end there."""
 import json
 import math
 import torch
-from torch.optim.lr_scheduler import CosineAnnealingWarmRestarts, CyclicLR
+from torch.optim.lr_scheduler import (ConstantLR, CosineAnnealingLR, CosineAnnealingWarmRestarts, CyclicLR, ExponentialLR,
+                                      PolynomialLR, StepLR)
 from transformers import get_scheduler
 
 
@@ -41,6 +42,15 @@ for low, high, up, down, least, most in [(0.1, 0.5, 4, 4, 0.8, 0.9), (1e-4, 3e-3
     rates, momenta = trace(optimizer, schedule, up + down)
     case("OneCycle", {"cycle_min_lr": low, "cycle_max_lr": high, "cycle_first_step_size": up, "cycle_second_step_size": down,
                       "cycle_min_mom": least, "cycle_max_mom": most}, low, rates, momenta[1:])
+
+for kind, params in [
+    (ConstantLR, {}), (ConstantLR, {"factor": 0.5, "total_iters": 9}), (CosineAnnealingLR, {"T_max": 7}),
+    (CosineAnnealingLR, {"T_max": 30, "eta_min": 1e-3}), (ExponentialLR, {"gamma": 0.9}), (PolynomialLR, {}),
+    (PolynomialLR, {"total_iters": 12, "power": 2.5}), (StepLR, {"step_size": 4}), (StepLR, {"step_size": 3, "gamma": 0.7}),
+]:
+    optimizer = adam(0.1)
+    rates, _ = trace(optimizer, kind(optimizer, **params), 25)
+    case(kind.__name__, params, 0.1, rates, [])
 
 # The schedules of Hugging Face's Trainer. warmup_ratio is what Trainer makes of it: the next whole number of its steps.
 TRAINER = [

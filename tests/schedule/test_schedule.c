@@ -180,7 +180,7 @@ START_TEST(test_against_torch)
         cases++;
     }
     fclose(file);
-    ck_assert_int_eq(cases, 29);
+    ck_assert_int_eq(cases, 38);
 }
 END_TEST
 
@@ -279,7 +279,10 @@ START_TEST(test_refused)
           "warmup_num_steps is given too" },
         { "{\"type\": \"linear\", \"params\": {\"warmup_ratio\": 3}}", "at most 1 is possible, not 3" },
         { "{\"type\": \"greedy\"}", "not supported: Hugging Face's schedule greedy, because" },
-        { "{\"type\": \"StepLR\"}", "not supported: PyTorch's schedule StepLR, because" },
+        { "{\"type\": \"StepLR\"}", "StepLR needs \"step_size\"" },
+        { "{\"type\": \"CosineAnnealingLR\"}", "CosineAnnealingLR needs \"T_max\"" },
+        { "{\"type\": \"ExponentialLR\"}", "ExponentialLR needs \"gamma\"" },
+        { "{\"type\": \"OneCycleLR\"}", "not supported: PyTorch's schedule OneCycleLR, because" },
         { "{\"type\": \"WarmupCosine\"}", "no schedule is named \"WarmupCosine\"" },
         { "{\"params\": {}}", "\"type\" is missing" },
         { "{\"type\": \"\"}", "no schedule is named \"\"" },

@@ -1,4 +1,4 @@
-/* dropout.c - dropout with counter-based random bits (Philox), computed for TOGETHER counters at a time. */
+/* dropout.c - dropout, and noise, with counter-based random bits (Philox), computed for TOGETHER counters at a time. */
 #include "device/cpu/dropout.h"
 #include "base/rng.h"
 #include "device/cpu/cpu.h"
@@ -82,6 +82,7 @@ const uint16_t *ce_dropout_bits(uint16_t *scratch, uint64_t key, uint64_t from, 
 
 typedef struct {
     cs_tensor y, a, b; /* y = a + dropout(b); if a is absent, y = dropout(b) */
+    float size;        /* y = b + noise of this size, if it is above 0 */
     cs_dropout dropout;
     int64_t columns, rows; /* each sample has `rows` rows of `columns` elements; if dropout.width is 0, it is one row */
 } dropout_job;
@@ -91,6 +92,13 @@ static void dropout_chunk(float *restrict y, const float *restrict b, const uint
 {
     for (int64_t i = 0; i < count; i++)
         y[i] = bits[i] >= threshold ? b[i] * scale : 0.0f;
+}
+
+static void noise_chunk(float *restrict y, const float *restrict b, const uint16_t *restrict bits, int64_t count,
+                        float size)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] = b[i] + size * ((float)bits[i] + 0.5f - 32768.0f) / 32768.0f;
 }
 
 static void dropout_part(void *argument, ce_range range, int part)
@@ -108,21 +116,37 @@ static void dropout_part(void *argument, ce_range range, int part)
         uint64_t key = ce_dropout_key(all->dropout, row / all->rows);
         int64_t element = row % all->rows * all->dropout.width + all->dropout.from + column;
         const uint16_t *bits = ce_dropout_bits(scratch, key, (uint64_t)element, count);
-        dropout_chunk(out, ce_elements_read(all->b, at, count, wide_b), bits, count, threshold, scale);
+        const float *b = ce_elements_read(all->b, at, count, wide_b);
+        if (all->size > 0)
+            noise_chunk(out, b, bits, count, all->size);
+        else
+            dropout_chunk(out, b, bits, count, threshold, scale);
         if (all->a.data)
             ce_elements_add(out, ce_elements_read(all->a, at, count, wide_a), count);
         ce_elements_write(all->y, at, count, out);
     }
 }
 
-void ce_cpu_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout)
+static void walk(cs_device *device, dropout_job all)
 {
-    dropout_job all = { y, a, b, dropout, cs_count(y) / dropout.batch, 1 };
-    if (dropout.width) {
+    cs_tensor y = all.y;
+    all.columns = cs_count(y) / all.dropout.batch;
+    all.rows = 1;
+    if (all.dropout.width) {
         all.columns = cs_columns(y);
-        all.rows = cs_rows(y) / dropout.batch;
+        all.rows = cs_rows(y) / all.dropout.batch;
     } else {
         all.dropout.from = 0;
     }
     ce_cpu_walk(device, cs_count(y), MIN_ELEMENTS, dropout_part, &all);
+}
+
+void ce_cpu_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout)
+{
+    walk(device, (dropout_job){ .y = y, .a = a, .b = b, .dropout = dropout });
+}
+
+void ce_cpu_add_noise(cs_device *device, cs_tensor y, float size, cs_dropout dropout)
+{
+    walk(device, (dropout_job){ .y = y, .b = y, .size = size, .dropout = dropout });
 }

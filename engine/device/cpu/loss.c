@@ -11,6 +11,7 @@ typedef struct {
     int64_t classes; /* number of columns of x that are logits; the columns after them are padding */
     int64_t first;   /* the number of the first column of x among the columns of all ranks */
     cs_tensor facts, hits;
+    cs_entropy_terms terms;
 } loss_job;
 
 static int64_t chunk_at(int64_t from, int64_t end)
@@ -71,18 +72,30 @@ static float row_lse(const loss_job *all, int64_t row)
     return shift_of(max) + (float)log(row_sum(all, row, max));
 }
 
+/* Subtracts the gradient of the mean of the logits. */
+static void subtract_mean(float *out, int64_t count, const cs_entropy_terms *terms, float scale)
+{
+    float share = terms->smoothing > 0 ? scale * terms->smoothing / (float)terms->classes : 0;
+    for (int64_t i = 0; share != 0 && i < count; i++)
+        out[i] -= share;
+}
+
 /* Replaces the row's logits by their gradient while they are in the cache. `target` is a column of all ranks. */
 static void grad_row(const loss_job *all, int64_t row, int64_t target, float lse)
 {
     int64_t width = all->classes, stride = cs_columns(all->x), first = row * stride, own = target - all->first;
-    float scale = ((const float *)all->dloss.data)[row];
+    float scale = ((const float *)all->dloss.data)[row], lse_scale = scale;
     float wide[CE_CHUNK], out[CE_CHUNK] = { 0 }, zeros[CE_CHUNK] = { 0 };
+    if (all->terms.z_loss > 0)
+        lse_scale *= 1 + 2 * all->terms.z_loss * lse;
     for (int64_t from = 0; from < width; from += CE_CHUNK) {
         int64_t count = chunk_at(from, width);
-        if (target >= 0)
-            softmax_chunk(out, ce_elements_read(all->x, first + from, count, wide), count, lse, scale);
+        if (target >= 0) {
+            softmax_chunk(out, ce_elements_read(all->x, first + from, count, wide), count, lse, lse_scale);
+            subtract_mean(out, count, &all->terms, scale);
+        }
         if (own >= from && own < from + count)
-            out[own - from] -= scale;
+            out[own - from] -= scale * (1 - all->terms.smoothing);
         ce_elements_write(all->x, first + from, count, out);
     }
     for (int64_t from = width; from < stride; from += CE_CHUNK)
@@ -150,7 +163,20 @@ void ce_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor 
 
 /* ---- cross-entropy of logits whose columns are divided over ranks ---- */
 
-enum { GREATEST, SUM, TARGET, IS_FIRST }; /* the facts of cs_op_entropy_facts */
+enum { GREATEST, SUM, TARGET, IS_FIRST, TOTAL }; /* the facts of cs_op_entropy_facts */
+
+/* Returns the sum of a row's logits. */
+static float row_total(const loss_job *all, int64_t row)
+{
+    int64_t first = row * cs_columns(all->x);
+    float wide[CE_CHUNK];
+    double sum = 0;
+    for (int64_t from = 0; from < all->classes; from += CE_CHUNK) {
+        int64_t count = chunk_at(from, all->classes);
+        sum += (double)ce_elements_sum(ce_elements_read(all->x, first + from, count, wide), count);
+    }
+    return (float)sum;
+}
 
 static void facts_rows(void *argument, ce_range range, int part)
 {
@@ -164,6 +190,7 @@ static void facts_rows(void *argument, ce_range range, int part)
             continue;
         float max = facts[GREATEST] = row_max(all, row, all->classes);
         facts[SUM] = (float)row_sum(all, row, max);
+        facts[TOTAL] = row_total(all, row);
         facts[TARGET] = -INFINITY;
         if (own < 0 || own >= all->classes)
             continue;
@@ -186,7 +213,7 @@ static float combine_facts(const loss_job *all, int64_t row)
 {
     int64_t rows = cs_rows(all->x), ranks = cs_rows(all->facts) / rows;
     float max = -INFINITY, target = -INFINITY, is_first = 0;
-    double sum = 0;
+    double sum = 0, total = 0;
     for (int64_t rank = ranks - 1; rank >= 0; rank--) {
         const float *facts = (const float *)all->facts.data + (rank * rows + row) * CS_ENTROPY_FACTS;
         is_first = facts[GREATEST] >= max ? facts[IS_FIRST] : is_first;
@@ -196,9 +223,14 @@ static float combine_facts(const loss_job *all, int64_t row)
     for (int64_t rank = 0; rank < ranks; rank++) {
         const float *facts = (const float *)all->facts.data + (rank * rows + row) * CS_ENTROPY_FACTS;
         sum += (double)facts[SUM] * exp((double)facts[GREATEST] - (double)shift_of(max));
+        total += (double)facts[TOTAL];
     }
-    float lse = shift_of(max) + (float)log(sum);
-    ((float *)all->loss.data)[row] = lse - target;
+    float lse = shift_of(max) + (float)log(sum), loss = lse - target, smoothing = all->terms.smoothing;
+    if (smoothing > 0)
+        loss += smoothing * (target - (float)(total / (double)all->terms.classes));
+    if (all->terms.z_loss > 0)
+        loss += all->terms.z_loss * lse * lse;
+    ((float *)all->loss.data)[row] = loss;
     if (all->hits.data)
         ((float *)all->hits.data)[row] = isnan(sum) ? 0 : is_first;
     return lse;
@@ -222,9 +254,9 @@ static void finish_rows(void *argument, ce_range range, int part)
 }
 
 void ce_cpu_entropy_finish(cs_device *device, cs_tensor loss, cs_tensor hits, cs_tensor logits, cs_tensor targets,
-                           int64_t first, int64_t classes, cs_tensor dloss, cs_tensor facts)
+                           int64_t first, int64_t classes, cs_tensor dloss, cs_tensor facts, cs_entropy_terms terms)
 {
-    loss_job all = { loss, logits, targets, dloss, classes, first, facts, hits };
+    loss_job all = { loss, logits, targets, dloss, classes, first, facts, hits, terms };
     ce_cpu_walk(device, cs_rows(logits), 1, finish_rows, &all);
 }
 

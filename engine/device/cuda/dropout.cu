@@ -1,4 +1,4 @@
-/* dropout.cu - y = a + dropout(b), or y = dropout(b) if a is absent.
+/* dropout.cu - y = a + dropout(b), or y = dropout(b) if a is absent; and noise from the same random bits.
  *
  * The kernel is bound by memory: computing one Philox counter, which takes about 80 instructions, gives the random bits
  * of eight elements. blockIdx.y is the sample, so that each run of eight elements is one counter. Only runs of columns of
@@ -59,4 +59,44 @@ extern "C" void ce_cuda_add_dropout(cs_device *device, cs_tensor y, cs_tensor a,
     row_part part = { cs_columns(y), dropout.from, dropout.width };
     ce_launch(ce_cuda_compute(device), shape, dropout.width ? dropout_runs<true> : dropout_runs<false>, ce_run_view(y),
               ce_run_view(a), ce_run_view(b), draw, part, dropout.batch);
+}
+
+/* Returns the 16 random bits of an element of a sample. */
+static __device__ uint32_t bits_of(uint64_t key, uint64_t element)
+{
+    ce_rng_block block = cs_rng_philox(key, element / CE_RUN);
+    int part = (int)(element % CE_RUN);
+    uint32_t word = block.word[0];
+    for (int w = 1; w < CE_RUN / 2; w++)
+        word = part / 2 == w ? block.word[w] : word;
+    return word >> part % 2 * 16 & 0xffff;
+}
+
+static __global__ void __launch_bounds__(CE_RUN_THREADS)
+    noise_runs(ce_view y, ce_flat flat, float size, ce_draw draw, row_part part)
+{
+    for (int64_t at = ce_run_first(flat); at < flat.count; at += ce_run_step()) {
+        float values[CE_RUN];
+        ce_run_read(values, y, at, ce_run_all(flat));
+        for (int i = 0; i < CE_RUN; i++) {
+            if (!ce_run_has(at + i, ce_run_all(flat)))
+                continue;
+            int64_t inside = (at + i) % draw.sample;
+            uint64_t key = cs_rng_mix(draw.keys[(at + i) / draw.sample], draw.place);
+            int64_t element = inside / part.columns * part.width + part.from + inside % part.columns;
+            float bits = (float)bits_of(key, (uint64_t)element);
+            values[i] += size * (bits + 0.5f - 32768.0f) / 32768.0f;
+        }
+        ce_run_store(y, at, ce_run_all(flat), values);
+    }
+}
+
+extern "C" void ce_cuda_add_noise(cs_device *device, cs_tensor y, float size, cs_dropout dropout)
+{
+    dropout.rate = 1;
+    int64_t columns = cs_columns(y);
+    row_part part = { columns, dropout.width ? dropout.from : 0, dropout.width ? dropout.width : columns };
+    ce_flat flat = ce_run_flat(y);
+    ce_launch(ce_cuda_compute(device), ce_run_shape(flat), noise_runs, ce_run_view(y), flat, size,
+              ce_draw_of(dropout, cs_count(y)), part);
 }

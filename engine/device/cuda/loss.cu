@@ -82,12 +82,22 @@ struct loss_job {
     /* Where the columns are divided over ranks: */
     int64_t first, ranks; /* `first`: the number of the first column among the columns of all ranks */
     float *facts, *hits;  /* `hits` may be NULL */
+    cs_entropy_terms terms;
 };
 
 /* The state of online softmax: the maximum so far, and the sum of e^(x - max). */
 struct softmax_sum {
     float max, sum;
 };
+
+/* Returns the gradient of the logit x. `own` is true for the target's logit. */
+static __device__ float grad_of(const loss_job &job, float x, float lse, float scale, bool own)
+{
+    float grad = expf(x - lse) * (job.terms.z_loss > 0 ? scale * (1 + 2 * job.terms.z_loss * lse) : scale);
+    if (job.terms.smoothing > 0)
+        grad -= scale * job.terms.smoothing / (float)job.terms.classes;
+    return own ? grad - scale * (1 - job.terms.smoothing) : grad;
+}
 
 /* Returns max, or 0 if max is infinite or NaN. The exponents of the softmax are x - finite(max), so infinity is never
  * subtracted from infinity. With 0, the sum of exponentials becomes 0, infinite or NaN. */
@@ -166,8 +176,7 @@ static __device__ void write_grad(const loss_job &job, int64_t row, int64_t targ
                               : ce_run_load(job.x, at, real),
                          job.x.dtype);
             for (int i = 0; i < CE_RUN; i++) {
-                run[i] = ce_run_has(at + i, real) ? expf(run[i] - lse) * scale : 0;
-                run[i] = at + i == target ? run[i] - scale : run[i];
+                run[i] = ce_run_has(at + i, real) ? grad_of(job, run[i], lse, scale, at + i == target) : 0;
             }
         }
         ce_run_store(job.x, at, all, run);
@@ -277,7 +286,7 @@ extern "C" void ce_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits
 
 /* ---- cross entropy of logits whose columns are divided over ranks ---- */
 
-enum { GREATEST, SUM, TARGET, IS_FIRST }; /* the facts of cs_op_entropy_facts */
+enum { GREATEST, SUM, TARGET, IS_FIRST, TOTAL }; /* the facts of cs_op_entropy_facts */
 
 /* Returns the index in the tensor of the target's logit, -1 if the target is masked, or INT64_MAX if another rank has
  * the target's column. */
@@ -301,6 +310,19 @@ static __device__ int count_equal(ce_view x, ce_range row, int64_t end, float ma
     return equal;
 }
 
+/* Returns the sum of the logits of this thread's runs. */
+static __device__ float row_total(ce_view x, ce_range row)
+{
+    float total = 0;
+    for (int64_t at = first_run(row); at < row.to; at += run_step()) {
+        float run[CE_RUN];
+        ce_run_read(run, x, at, row);
+        for (int i = 0; i < CE_RUN; i++)
+            total += ce_run_has(at + i, row) ? run[i] : 0;
+    }
+    return total;
+}
+
 static __global__ void __launch_bounds__(THREADS) entropy_facts_rows(loss_job job)
 {
     CE_SHARED float scratch[WARPS];
@@ -315,6 +337,7 @@ static __global__ void __launch_bounds__(THREADS) entropy_facts_rows(loss_job jo
         float logit = here ? element_of(job.x, target) : -INFINITY;
         bool greatest = here && logit == max;
         int before = ce_block_sum(greatest ? count_equal(job.x, range, target, max) : 0, counts);
+        float total = ce_block_sum(row_total(job.x, range), scratch);
         if (threadIdx.x > 0)
             continue;
         float *facts = job.facts + row * CS_ENTROPY_FACTS;
@@ -322,6 +345,7 @@ static __global__ void __launch_bounds__(THREADS) entropy_facts_rows(loss_job jo
         facts[SUM] = target < 0 ? 0 : sum;
         facts[TARGET] = target < 0 ? 0 : logit;
         facts[IS_FIRST] = greatest && before == 0 ? 1 : 0;
+        facts[TOTAL] = target < 0 ? 0 : total;
     }
 }
 
@@ -336,26 +360,32 @@ extern "C" void ce_cuda_entropy_facts(cs_device *device, cs_tensor facts, cs_ten
 
 /* What the facts of all ranks say about a row. */
 struct row_loss {
-    float lse, target;
+    float lse, loss;
     bool hit;
 };
 
 /* The sum is NaN only if a logit is NaN. */
 static __device__ row_loss combine_facts(const loss_job &job, int64_t row)
 {
-    float max = -INFINITY, sum = 0;
-    row_loss result = { 0, -INFINITY, false };
+    float max = -INFINITY, sum = 0, target = -INFINITY, total = 0, smoothing = job.terms.smoothing;
+    row_loss result = {};
     for (int64_t rank = job.ranks - 1; rank >= 0; rank--) {
         const float *facts = job.facts + (rank * job.all.rows + row) * CS_ENTROPY_FACTS;
         result.hit = facts[GREATEST] >= max ? facts[IS_FIRST] > 0 : result.hit;
-        result.target = facts[TARGET] == -INFINITY ? result.target : facts[TARGET];
+        target = facts[TARGET] == -INFINITY ? target : facts[TARGET];
         max = fmaxf(max, facts[GREATEST]);
     }
     for (int64_t rank = 0; rank < job.ranks; rank++) {
         const float *facts = job.facts + (rank * job.all.rows + row) * CS_ENTROPY_FACTS;
         sum += rescale(facts[SUM], facts[GREATEST], max);
+        total += facts[TOTAL];
     }
     result.lse = finite(max) + logf(sum);
+    result.loss = result.lse - target;
+    if (smoothing > 0)
+        result.loss += smoothing * (target - total / (float)job.terms.classes);
+    if (job.terms.z_loss > 0)
+        result.loss += job.terms.z_loss * result.lse * result.lse;
     result.hit = result.hit && !isnan(sum);
     return result;
 }
@@ -366,7 +396,7 @@ static __global__ void __launch_bounds__(THREADS) entropy_finish_rows(loss_job j
         int64_t target = own_index(job, row);
         row_loss result = target < 0 ? row_loss{} : combine_facts(job, row);
         if (threadIdx.x == 0) {
-            job.loss[row] = target < 0 ? 0 : result.lse - result.target;
+            job.loss[row] = result.loss;
             if (job.hits)
                 job.hits[row] = result.hit ? 1 : 0;
         }
@@ -377,7 +407,7 @@ static __global__ void __launch_bounds__(THREADS) entropy_finish_rows(loss_job j
 
 extern "C" void ce_cuda_entropy_finish(cs_device *device, cs_tensor loss, cs_tensor hits, cs_tensor logits,
                                        cs_tensor targets, int64_t first, int64_t classes, cs_tensor dloss,
-                                       cs_tensor facts)
+                                       cs_tensor facts, cs_entropy_terms terms)
 {
     loss_job job = make_job(logits, targets, classes);
     job.loss = (float *)loss.data;
@@ -386,6 +416,7 @@ extern "C" void ce_cuda_entropy_finish(cs_device *device, cs_tensor loss, cs_ten
     job.ranks = cs_rows(logits) > 0 ? cs_rows(facts) / cs_rows(logits) : 0;
     job.facts = (float *)facts.data;
     job.hits = (float *)hits.data;
+    job.terms = terms;
     ce_launch(ce_cuda_compute(device), rows_shape(extent_of(logits, cs_columns(logits))), entropy_finish_rows, job);
 }
 
