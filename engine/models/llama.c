@@ -436,13 +436,13 @@ static void add_blocks(cs_model *model, block_sizes *sizes, const cs_rope_sizes 
     }
 }
 
-/* Returns the smallest inner width of the feed-forwards and experts of all layers. */
+/* Returns the smallest inner width of the feed-forwards, experts and shared experts; 0 is the width of none. */
 static int64_t narrowest(const ce_llama_sizes *s)
 {
-    int64_t expert = s->experts > 0 && s->expert_inner > 0 ? s->expert_inner : s->inner;
-    int64_t shared = s->experts > 0 && s->shared_inner > 0 ? s->shared_inner : expert;
-    int64_t narrow = expert < shared ? expert : shared;
-    return narrow < s->inner ? narrow : s->inner;
+    int64_t narrow = s->inner;
+    if (s->expert_inner > 0 && s->expert_inner < narrow)
+        narrow = s->expert_inner;
+    return s->shared_inner > 0 && s->shared_inner < narrow ? s->shared_inner : narrow;
 }
 
 cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_family_input *input,
