@@ -1,5 +1,7 @@
-/* rng.c - random keys from names; uniform random numbers. */
+/* rng.c - random keys from names; hashes of elements; uniform random numbers. */
 #include "base/rng.h"
+
+#include <string.h>
 
 uint64_t ce_rng_key(uint64_t seed, const char *name)
 {
@@ -7,6 +9,17 @@ uint64_t ce_rng_key(uint64_t seed, const char *name)
     for (; *name; name++)
         key = cs_rng_mix(key, (unsigned char)*name);
     return key;
+}
+
+uint64_t ce_rng_hash(const void *elements, size_t each, int64_t count, uint64_t key, int64_t first)
+{
+    uint64_t hash = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits = 0;
+        memcpy(&bits, (const char *)elements + (size_t)i * each, each);
+        hash += cs_rng_mix(key ^ bits, (uint64_t)(first + i));
+    }
+    return hash;
 }
 
 double ce_rng_uniform(uint64_t key, uint64_t index)

@@ -6,6 +6,7 @@
 
 #include "base/host_device.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct {
@@ -42,6 +43,9 @@ CE_HOST_DEVICE uint64_t cs_rng_mix(uint64_t key, uint64_t number)
 }
 
 uint64_t ce_rng_key(uint64_t seed, const char *name); /* derives a key from a seed and a name */
-double ce_rng_uniform(uint64_t key, uint64_t index);  /* returns a number that is uniform in [0, 1) */
+/* Returns the sum, over `count` elements of `each` bytes (at most 4), of a hash of each element's bits and index. `first`
+ * is the index of the first of them. The sum modulo 2^64 does not depend on how elements are divided into calls. */
+uint64_t ce_rng_hash(const void *elements, size_t each, int64_t count, uint64_t key, int64_t first);
+double ce_rng_uniform(uint64_t key, uint64_t index); /* returns a number that is uniform in [0, 1) */
 
 #endif

@@ -25,7 +25,7 @@ static const ce_key mesh[] = {
         "true: Megatron's sequence parallelism: the tp ranks divide the rows of norms and residuals too, which saves memory of activations"),
     SUPPORTED(
         "check_interval", INT, check_interval, "100", 0, 0x1p40, NULL,
-        "steps between two comparisons, over the tp ranks, of the parameters that every one of them holds, such as norms; 0: never"),
+        "steps between two comparisons, over the tp ranks, of the parameters that every one of them holds, such as norms, with their masters and optimizer state; 0: never"),
     REFUSED("cp", "1", NO_CONTEXT),
     REFUSED("pp", "1", NO_PIPELINE),
     REFUSED("ep", "1", NO_EXPERT_AXIS),

@@ -34,19 +34,6 @@ static const char magic[8] = "CSLOGPS1";
 
 /* ---- the parameters ---- */
 
-/* Returns the hash of consecutive elements of a row of a parameter. `place` is the index of the first of them in the whole
- * parameter. */
-static uint64_t hash_run(const char *values, size_t each, int64_t count, uint64_t key, int64_t place)
-{
-    uint64_t hash = 0;
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t bits = 0;
-        memcpy(&bits, values + (size_t)i * each, each);
-        hash += cs_rng_mix(key ^ bits, (uint64_t)(place + i));
-    }
-    return hash;
-}
-
 /* Returns the hash of a piece of a parameter. It is a sum over elements, so that it does not depend on how the elements
  * are divided among ranks. */
 static uint64_t hash_piece(cs_engine *engine, const ce_shard_piece *piece)
@@ -62,8 +49,8 @@ static uint64_t hash_piece(cs_engine *engine, const ce_shard_piece *piece)
     for (int64_t at = piece->range.from, next; at < piece->range.to; at = next) {
         int64_t place = piece->pitch ? at / row * piece->pitch : at - piece->range.from;
         next = (at / row + 1) * row < piece->range.to ? (at / row + 1) * row : piece->range.to;
-        hash += hash_run(values + (size_t)place * each, each, next - at, key,
-                         ce_boxes_place(part, piece->entry->cut.whole, at));
+        hash += ce_rng_hash(values + (size_t)place * each, each, next - at, key,
+                            ce_boxes_place(part, piece->entry->cut.whole, at));
     }
     return hash;
 }
