@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "cspeed/ops.h"
 #include "device/products.h"
+#include "device/table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 
 static cs_device *device;
 static cs_stream *stream;
+static ce_isa chosen;    /* the set of instructions with which the device was opened */
 static uint64_t keys[4]; /* each sample's key for the random numbers of dropout */
 
 static void open_device(void)
@@ -22,21 +24,26 @@ static void open_device(void)
     for (uint64_t b = 0; b < 4; b++)
         keys[b] = cs_rng_mix(77, b);
     device = near_open(1);
+    chosen = device->isa;
     stream = ce_device_stream(device, CE_COMPUTE);
 }
 
-/* The ways to compute: in one of the three types, or in bf16 with native products if this CPU has them. */
-enum { NATIVE = CS_F16 + 1, WAYS };
+/* The ways to compute: in one of the three types, or in bf16 with native products if this CPU has them. TILES: the
+ * attention multiplies in the tile registers of AMX, or in their model (tiles.h) if this CPU has no AMX. */
+enum { NATIVE = CS_F16 + 1, TILES, WAYS };
 
 /* Prepares the device for the way `way` of computing, and sets *dtype to the type of this way. Returns false if the
  * device lacks native products and `way` needs them. */
 static bool set_way(int way, cs_dtype *dtype)
 {
-    *dtype = way == NATIVE ? CS_BF16 : (cs_dtype)way;
-    if (way == NATIVE && !(ce_device_methods(device, CS_BF16, false) & 1u << CE_METHOD_NATIVE))
+    bool native = way >= NATIVE;
+    *dtype = native ? CS_BF16 : (cs_dtype)way;
+    if (native &&
+        (!(ce_device_methods(device, CS_BF16, false) & 1u << CE_METHOD_NATIVE) || chosen < CE_ISA_AVX512_BF16))
         return false;
-    ce_device_use_products(device, &(ce_product_choice){
-                                       .dtype = *dtype, .others = way == NATIVE ? CE_METHOD_NATIVE : CE_METHOD_FIXED });
+    device->isa = way == TILES ? CE_ISA_AMX : way == NATIVE ? CE_ISA_AVX512_BF16 : chosen;
+    ce_device_use_products(device, &(ce_product_choice){ .dtype = *dtype,
+                                                         .others = native ? CE_METHOD_NATIVE : CE_METHOD_FIXED });
     return true;
 }
 

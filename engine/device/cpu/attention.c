@@ -7,9 +7,13 @@
  * from it again. */
 #include "device/cpu/attention.h"
 #include "device/cpu/dropout.h"
+#include "device/cpu/tiles.h"
 
 #include <float.h>
 #include <math.h>
+
+/* Measured on Zen 5, except the sizes with tiles. */
+enum { BLOCK_OF_VECTORS = CE_LINES, SPAN_OF_VECTORS = CE_LINES, BLOCK_OF_TILES = 2 * CE_LINES };
 
 /* ---- what forward and backward share ---- */
 
@@ -18,11 +22,19 @@ ce_attention_job ce_attention_job_of(cs_device *device, const ce_attention_args 
     ce_attention_job all = { .given = given, .length = cs_columns(given->lse) };
     bool pairs = given->y.dtype == CS_BF16 && ce_cpu_computes_bf16(device) && device->isa >= CE_ISA_AVX512_BF16 &&
                  ce_tile_has_pairs();
-    all.lines = ce_round_up(all.length, CE_BLOCK / 2);
+    all.way = !pairs ? CE_BY_FLOATS : device->isa >= CE_ISA_AMX ? CE_BY_TILES : CE_BY_PAIRS;
+    bool tiles = all.way == CE_BY_TILES;
+    all.lines = ce_round_up(all.length, CE_LINES);
     all.width = cs_columns(given->y) / given->heads.queries;
-    all.wide = ce_round_up(all.width, CE_LANES);
     all.each = pairs ? 2 : 1;
-    all.depth = ce_divide_up(all.width, all.each);
+    all.unit = tiles ? 2 * CE_LANES : CE_LANES;
+    all.inner = tiles ? 2 * CE_LANES : all.each;
+    all.wide = ce_round_up(all.width, all.unit);
+    all.depth = tiles ? all.wide / 2 : ce_divide_up(all.width, all.each);
+    all.a_step = tiles ? CE_LANES : 1;
+    all.strip = tiles ? CE_STRIP_OF_TILES : CE_STRIP_OF_VECTORS;
+    all.block = tiles ? BLOCK_OF_TILES : BLOCK_OF_VECTORS;
+    all.span = tiles ? CE_SPAN_MAX : SPAN_OF_VECTORS;
     all.group = given->heads.queries / given->heads.keys;
     all.scale = ce_heads_scale(given->heads, all.width);
     if (given->heads.cap > 0) {
@@ -79,7 +91,7 @@ float *ce_attention_layers(const ce_attention_job *all, float *rows, float **spa
 float *ce_attention_panels(const ce_attention_job *all, const float *rows, float **space)
 {
     float *panels = ce_attention_take(space, ce_attention_words(all));
-    ce_tile_panels(panels, rows, all->lines, all->depth, all->wide / all->each);
+    ce_tile_panels(panels, rows, all->lines, all->depth, ce_attention_as_words(all, all->wide));
     return panels;
 }
 
@@ -96,10 +108,10 @@ typedef struct {
     ce_attention_mask mask;
     /* The layouts (attention_tile.h): "rows" for q, "panels" for k, "layers" for v. */
     const float *q, *k, *v;
-    /* for one block of queries: the weighted sums of values, and for each row the maximum score and CE_LANES partial
-     * sums of exponentials */
+    /* for one block of queries: the weighted sums of values, and for each row the maximum score (without its scale) and
+     * CE_LANES partial sums of exponentials */
     float *values, *max, *sums;
-    float *strip, *pairs; /* the probabilities of a strip of queries, as fp32 elements and as bf16 pairs */
+    float *scores, *pairs; /* the probabilities of a strip of queries, as fp32 elements and as bf16 pairs */
 } head;
 
 static head take_head(const ce_attention_job *all, int64_t sample, int64_t which, int thread)
@@ -115,134 +127,99 @@ static head take_head(const ce_attention_job *all, int64_t sample, int64_t which
     head view = { .mask = ce_attention_mask_of(all, sample, which), .q = q };
     view.k = ce_attention_panels(all, k, &space);
     view.v = ce_attention_layers(all, v, &space);
-    view.values = ce_attention_take(&space, CE_BLOCK * all->wide);
-    view.max = ce_attention_take(&space, CE_BLOCK);
-    view.sums = ce_attention_take(&space, CE_BLOCK * CE_LANES);
-    view.strip = ce_attention_take(&space, CE_TILE_ROWS * CE_BLOCK);
-    view.pairs = ce_attention_take(&space, CE_TILE_ROWS * CE_BLOCK / 2);
+    view.values = ce_attention_take(&space, all->block * all->wide);
+    view.max = ce_attention_take(&space, all->block);
+    view.sums = ce_attention_take(&space, all->block * CE_LANES);
+    view.scores = ce_attention_take(&space, all->strip * all->span);
+    view.pairs = ce_attention_take(&space, all->strip * all->span / 2);
     return view;
 }
 
 static int64_t scratch_floats(const ce_attention_job *all)
 {
-    int64_t block = CE_BLOCK * (all->wide + 1 + CE_LANES) + CE_TILE_ROWS * CE_BLOCK * 3 / 2;
+    int64_t block = all->block * (all->wide + 1 + CE_LANES) + all->strip * all->span * 3 / 2;
     return ce_round_up(5 * (ce_attention_words(all) + 16) + block + 5 * 16, 16);
 }
 
-typedef float eight __attribute__((vector_size(32)));
-typedef float four __attribute__((vector_size(16)));
-typedef int32_t eight_bits __attribute__((vector_size(32)));
-typedef int32_t four_bits __attribute__((vector_size(16)));
-
-#if CE_LANES == 16
-#define LOW(x) __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7)
-#define HIGH(x) __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15)
-#endif
-#define LOW_HALF(x) __builtin_shufflevector(x, x, 0, 1, 2, 3)
-#define HIGH_HALF(x) __builtin_shufflevector(x, x, 4, 5, 6, 7)
-/* LARGER gives, in each lane, the larger of a and b. If a or b is NaN, it gives b. */
-#define LARGER(type, bits, a, b) ((type)((((a) > (b)) & (bits)(a)) | (~((a) > (b)) & (bits)(b))))
-
-static float largest_lane(ce_lanes x)
+/* Sets the maximum of the block's row `at` to the largest score of `row`, and rescales the row's sums. */
+static void raise_max(const ce_attention_job *all, const head *view, const float *row, ce_range columns, int64_t at)
 {
-#if CE_LANES == 16
-    eight low = LOW(x), high = HIGH(x), e = LARGER(eight, eight_bits, low, high);
-#else
-    eight e = (eight)x;
-#endif
-    four low_half = LOW_HALF(e), high_half = HIGH_HALF(e), f = LARGER(four, four_bits, low_half, high_half);
-    float first = f[0] > f[1] ? f[0] : f[1], second = f[2] > f[3] ? f[2] : f[3];
-    return first > second ? first : second;
-}
-
-/* If the largest of these scores is greater than the maximum of the block's row `at`, sets the maximum to this score,
- * and rescales the row's sums. */
-static void raise_max(const ce_attention_job *all, const head *view, const float *row, ce_range strip, int64_t at)
-{
-    ce_lanes largest = (ce_lanes){ 0 } - FLT_MAX;
-    for (int64_t j = strip.from; j < strip.to; j += CE_LANES) {
-        ce_lanes x = *(const ce_lanes *)(row + j);
-        /* NaN is ignored here, because the sum of exponentials becomes NaN anyway. */
-        largest = LARGER(ce_lanes, ce_lane_bits, x, largest);
-    }
-    float before = view->max[at], max = largest_lane(largest) * all->scale;
-    if (max <= before)
-        return;
+    float before = view->max[at], max = ce_scores_largest(row, columns), *values = view->values + at * all->wide;
     view->max[at] = max;
     if (before == -FLT_MAX)
         return;
-    float shrink = ce_elements_exp_one(before - max), *values = view->values + at * all->wide;
+    float shrink = ce_elements_exp_one((before - max) * all->scale);
     *(ce_lanes *)(void *)(view->sums + at * CE_LANES) *= shrink;
     for (int64_t d = 0; d < all->wide; d++)
         values[d] *= shrink;
 }
 
-/* Replaces the scores of the block's row `at` by their exponentials, and adds the exponentials to the row's sum. */
-static void exp_row(const ce_attention_job *all, const head *view, float *row, ce_range strip, int64_t at)
+/* Returns the keys that row i of the sample sees. A row after the last sees none. */
+static ce_range seen_by(const ce_attention_job *all, const head *view, int64_t i)
 {
-    float scale = all->scale, max = view->max[at];
-    ce_lanes sum = { 0 };
-    for (int64_t j = strip.from; j < strip.to; j += CE_LANES) {
-        ce_lanes p = ce_attention_exp(*(const ce_lanes *)(row + j) * scale - max);
-        *(ce_lanes *)(row + j) = p;
-        sum += p;
-    }
-    *(ce_lanes *)(void *)(view->sums + at * CE_LANES) += sum;
+    return i < all->length ? (ce_range){ ce_attention_first(all, &view->mask, i), i + 1 } : (ce_range){ i, i };
 }
 
-/* Sets those probabilities of row i to 0 that dropout drops. finish_row scales the other probabilities. */
-static void dropout_row(const ce_attention_job *all, const head *view, float *row, ce_range strip, int64_t i,
-                        int64_t key)
+/* Computes the probabilities of row r of the strip from its scores. It is row i of the sample, and row `at` of the block
+ * of queries. */
+static void power_row(const ce_attention_job *all, const head *view, ce_range columns, int64_t key, int64_t at,
+                      int64_t r, int64_t i)
 {
-    uint16_t scratch[CE_BLOCK + 16];
-    uint32_t threshold = ce_dropout_threshold(all->given->dropout);
-    int64_t count = ce_range_length(strip);
-    const uint16_t *bits =
-        ce_attention_bits(all, &view->mask, i, (ce_range){ key + strip.from, key + strip.to }, scratch);
-    row += strip.from;
-    for (int64_t j = 0; j < count; j++)
-        row[j] = bits[j] >= threshold ? row[j] : 0.0f;
+    uint16_t scratch[CE_SPAN_MAX + 16];
+    float scale = all->scale * CE_LOG2E, max = view->max[at];
+    ce_scores_power by = { .scale = scale, .max = max == -FLT_MAX ? 0 : max * scale };
+    if (all->given->dropout.rate > 0) { /* finish_row scales the probabilities that are kept */
+        by.bits = ce_attention_bits(all, &view->mask, i, (ce_range){ key + columns.from, key + columns.to }, scratch);
+        by.threshold = ce_dropout_threshold(all->given->dropout);
+    }
+    uint16_t *to = all->each == 2 ? (uint16_t *)(void *)view->pairs + r * all->span : NULL;
+    ce_scores_powers(view->scores + r * all->span, to, columns, &by, view->sums + at * CE_LANES);
+}
+
+/* Computes the probabilities of a strip, which begins at row i of the sample and at row `at` of the block of queries. */
+static void softmax_strip(const ce_attention_job *all, const head *view, ce_range columns, int64_t key, int64_t at,
+                          int64_t i)
+{
+    float *scores = view->scores;
+    bool whole = key + columns.to <= i + 1 && seen_by(all, view, i + all->strip - 1).from <= key + columns.from;
+    for (int64_t r = 0; r < all->strip && all->cap > 0; r++)
+        ce_attention_cap(all, scores + r * all->span, columns, NULL);
+    for (int64_t r = 0; r < all->strip && !whole; r++)
+        ce_attention_hide(scores + r * all->span, columns, key, seen_by(all, view, i + r), -INFINITY);
+    uint32_t above = ce_scores_above(scores, all->span, all->strip, columns, view->max + at);
+    for (; above; above &= above - 1) {
+        int64_t r = __builtin_ctz(above);
+        raise_max(all, view, scores + r * all->span, columns, at + r);
+    }
+    for (int64_t r = 0; r < all->strip; r++)
+        power_row(all, view, columns, key, at + r, r, i + r);
 }
 
 /* Computes the attention of a strip of queries to a block of keys. The strip begins at query `from` + `at`, where
  * `from` is the first query of the strip's block; the block of keys begins at `key`. */
 static void forward_strip(const ce_attention_job *all, const head *view, int64_t from, int64_t at, int64_t key)
 {
-    int64_t row = from + at, across = all->wide / all->each;
-    ce_range strip = ce_attention_strip(all, &view->mask, row, key);
-    bool pairs = all->each == 2;
-    if (strip.to == 0)
+    int64_t row = from + at, across = ce_attention_as_words(all, all->wide);
+    ce_range seen = { ce_attention_first(all, &view->mask, row), row + all->strip };
+    seen.to = seen.to < all->length ? seen.to : all->length;
+    ce_range columns = ce_attention_columns(all, seen, key);
+    if (columns.to == 0)
         return;
-    ce_tile scores = { .a = view->q + row * across, .a_row = across, .a_step = 1 };
-    scores.b = view->k + (key + strip.from) * all->depth;
+    ce_tile scores = { .a = view->q + row * across, .a_row = across, .a_step = all->a_step };
+    scores.b = view->k + (key + columns.from) * all->depth;
     scores.b_vector = CE_LANES * all->depth, scores.b_step = CE_LANES;
-    scores.c = view->strip + strip.from, scores.c_row = CE_BLOCK;
-    scores.depth = all->depth, scores.vectors = ce_range_length(strip) / CE_LANES;
-    ce_tile_multiply(&scores, pairs);
-    for (int64_t r = 0; r < CE_TILE_ROWS; r++) {
-        float *line = view->strip + r * CE_BLOCK;
-        if (all->cap > 0)
-            ce_attention_cap(all, line, strip, NULL);
-        ce_attention_hide(line, strip, ce_attention_seen(all, &view->mask, row + r, key, strip), -INFINITY);
-        raise_max(all, view, line, strip, at + r);
-    }
-    for (int64_t r = 0; r < CE_TILE_ROWS; r++) {
-        float *line = view->strip + r * CE_BLOCK;
-        exp_row(all, view, line, strip, at + r);
-        if (all->given->dropout.rate > 0)
-            dropout_row(all, view, line, strip, row + r, key);
-        if (pairs)
-            ce_tile_pairs_along(view->pairs + (r * CE_BLOCK + strip.from) / 2, line + strip.from,
-                                ce_range_length(strip));
-    }
-    ce_tile values = { .a = (pairs ? view->pairs : view->strip) + strip.from / all->each };
-    values.a_row = CE_BLOCK / all->each, values.a_step = 1;
-    values.b = view->v + (key + strip.from) / all->each * all->wide;
+    scores.c = view->scores + columns.from, scores.c_row = all->span;
+    scores.depth = all->depth, scores.vectors = ce_range_length(columns) / CE_LANES;
+    ce_tile_multiply(&scores, all->way);
+    softmax_strip(all, view, columns, key, at, row);
+    ce_tile values = { .a = (all->each == 2 ? view->pairs : view->scores) + ce_attention_as_words(all, columns.from) };
+    values.a_row = ce_attention_as_words(all, all->span), values.a_step = all->a_step;
+    values.b = view->v + ce_attention_as_words(all, key + columns.from) * all->wide;
     values.b_vector = CE_LANES, values.b_step = all->wide;
     values.c = view->values + at * all->wide, values.c_row = all->wide;
-    values.depth = ce_range_length(strip) / all->each, values.vectors = all->wide / CE_LANES;
+    values.depth = ce_attention_as_words(all, ce_range_length(columns)), values.vectors = all->wide / CE_LANES;
     values.add = true;
-    ce_tile_multiply(&values, pairs);
+    ce_tile_multiply(&values, all->way);
 }
 
 /* Writes y and lse of row i of the sample for head `which`. The results are in row `at` of the block of queries. */
@@ -259,7 +236,20 @@ static void finish_row(const ce_attention_job *all, const head *view, int64_t sa
     size_t each = cs_dtype_bytes(given->y.dtype);
     CE_ATTENTION_FETCH(ce_elements_at(given->y, place), (size_t)columns * each, (size_t)all->width * each, 1);
     ce_elements_write(given->y, place, all->width, values);
-    ((float *)given->lse.data)[(sample * given->heads.queries + which) * all->length + i] = view->max[at] + logf(sum);
+    ((float *)given->lse.data)[(sample * given->heads.queries + which) * all->length + i] =
+        view->max[at] * all->scale + logf(sum);
+}
+
+static void forward_block(const ce_attention_job *all, const head *view, int64_t from, int64_t count)
+{
+    memset(view->values, 0, (size_t)(all->block * all->wide) * sizeof(float));
+    memset(view->sums, 0, (size_t)(all->block * CE_LANES) * sizeof(float));
+    for (int64_t at = 0; at < all->block; at++)
+        view->max[at] = -FLT_MAX;
+    int64_t first = ce_attention_first(all, &view->mask, from) / all->span * all->span;
+    for (int64_t key = first; key < from + count; key += all->span)
+        for (int64_t at = 0; at < count; at += all->strip)
+            forward_strip(all, view, from, at, key);
 }
 
 static void forward_head(void *argument, int index, int thread)
@@ -267,19 +257,16 @@ static void forward_head(void *argument, int index, int thread)
     const ce_attention_job *all = argument;
     int64_t sample = index / all->given->heads.queries, which = index % all->given->heads.queries;
     head view = take_head(all, sample, which, thread);
-    for (int64_t from = 0; from < all->length; from += CE_BLOCK) {
-        int64_t count = all->length - from < CE_BLOCK ? all->length - from : CE_BLOCK;
-        memset(view.values, 0, (size_t)(CE_BLOCK * all->wide) * sizeof(float));
-        memset(view.sums, 0, (size_t)(CE_BLOCK * CE_LANES) * sizeof(float));
-        for (int64_t at = 0; at < CE_BLOCK; at++)
-            view.max[at] = -FLT_MAX;
-        int64_t first = ce_attention_first(all, &view.mask, from) / CE_BLOCK * CE_BLOCK;
-        for (int64_t key = first; key <= from; key += CE_BLOCK)
-            for (int64_t at = 0; at < count; at += CE_TILE_ROWS)
-                forward_strip(all, &view, from, at, key);
+    if (all->way == CE_BY_TILES)
+        ce_tiles_open();
+    for (int64_t from = 0; from < all->length; from += all->block) {
+        int64_t count = all->length - from < all->block ? all->length - from : all->block;
+        forward_block(all, &view, from, count);
         for (int64_t at = 0; at < count; at++)
             finish_row(all, &view, sample, which, from + at, at);
     }
+    if (all->way == CE_BY_TILES)
+        ce_tiles_close();
 }
 
 void ce_cpu_attention(cs_device *device, const ce_attention_args *given)

@@ -1,13 +1,16 @@
-/* attention.h - declarations for attention.c (forward) and attention_grad.c (backward): the packed matrices of a head,
- * the masks, and the exponential.
+/* attention.h - declarations for attention.c (forward), attention_grad.c (backward) and attention_scores.c: the packed
+ * matrices of a head, the masks, and the functions on rows of scores.
  *
- * Scores are computed for one block of CE_BLOCK queries and CE_BLOCK keys after another, and within a block for
- * CE_TILE_ROWS queries (a strip) at a time. So the memory of the scores does not depend on T and stays in the first two
- * caches (FlashAttention, Dao et al. 2022). Keys are processed in vectors; a strip skips a vector if none of its
- * queries sees a key of the vector. If the CPU multiplies bf16 natively, all products multiply bf16 pairs:
- * probabilities and gradients of scores are rounded to bf16 before they are multiplied, as in PyTorch. Otherwise all
- * products multiply fp32 elements; 16-bit tensors are converted to fp32 copies first. Sums and softmax are always
- * fp32. */
+ * Scores are computed for one block of rows and columns after another, and within a block for a strip of rows at a time.
+ * So the memory of the scores does not depend on T and stays in the first two caches (FlashAttention, Dao et al. 2022).
+ * Forward has queries along the rows and keys along the columns; backward has keys along the rows, so that P^T and dS^T
+ * are left factors of products without a transposition. A strip skips the columns that none of its rows sees, and a
+ * block that the causal mask, the window or the documents hide as a whole is not computed.
+ *
+ * If the CPU multiplies bf16 natively, all products multiply bf16 pairs: probabilities and gradients of scores are
+ * rounded to bf16 before they are multiplied, as in PyTorch. Otherwise all products multiply fp32 elements; 16-bit
+ * tensors are converted to fp32 copies first. Sums and softmax are always fp32. The factor log2(e) is part of the
+ * scale of the scores, so exponentials are powers of 2. */
 #ifndef CE_DEVICE_CPU_ATTENTION_H
 #define CE_DEVICE_CPU_ATTENTION_H
 
@@ -15,19 +18,26 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
-enum { CE_BLOCK = 96 }; /* a multiple of CE_TILE_ROWS and of CE_LANES */
+/* The sizes of blocks are multiples of CE_LINES, which is a multiple of a strip and of two vectors. */
+enum { CE_LINES = 96, CE_SPAN_MAX = 256 };
+#define CE_LOG2E 1.44269504088896341f
 
 typedef struct {
     const ce_attention_args *given;
-    int64_t length, lines; /* `length`: rows T of a sample; `lines`: T rounded up to whole strips and vectors */
-    int64_t width, wide;   /* `width`: columns D of a head; `wide`: D rounded up to whole vectors */
+    ce_attention_way way;
+    int64_t length, lines; /* `length`: rows T of a sample; `lines`: T rounded up to whole strips and units */
+    int64_t width, wide;   /* `width`: columns D of a head; `wide`: D rounded up to whole vectors, or pairs of tiles */
     int64_t each;          /* number of elements in a 32-bit word: 2 if the products multiply bf16 pairs, otherwise 1 */
     int64_t depth;         /* number of words in a row of D elements */
-    int64_t group;         /* number of query heads that share a key head */
-    float scale;           /* factor of the scores; 1 if the scores are capped */
-    float cap, into;       /* if `cap` is 0, scores are not capped; else a score x becomes `cap` * tanh(`into` * x) */
-    float *scratch;        /* scratch memory of all threads */
-    int64_t stride;        /* number of floats of scratch memory for each thread */
+    int64_t a_step;        /* a_step (ce_tile) of a left factor in the layout "rows" */
+    int64_t strip, block, span; /* rows of a strip, and rows and columns of a block of scores */
+    int64_t unit;               /* columns are computed in units: one vector, or two tiles */
+    int64_t inner;   /* the inner dimension of a product is a multiple of this number; both are powers of 2 */
+    int64_t group;   /* number of query heads that share a key head */
+    float scale;     /* factor of the scores; 1 if the scores are capped */
+    float cap, into; /* if `cap` is 0, scores are not capped; else a score x becomes `cap` * tanh(`into` * x) */
+    float *scratch;  /* scratch memory of all threads */
+    int64_t stride;  /* number of floats of scratch memory for each thread */
 } ce_attention_job;
 
 /* Says which keys the queries of one head of a sample see, and which probabilities dropout sets to 0. */
@@ -52,11 +62,23 @@ static inline float *ce_attention_take(float **space, int64_t floats)
     return taken;
 }
 
+/* Returns the number of words that hold this number of adjacent elements. */
+static inline int64_t ce_attention_as_words(const ce_attention_job *all, int64_t elements)
+{
+    return all->each == 2 ? elements / 2 : elements;
+}
+
+/* Rounds up to a multiple of a power of 2. */
+static inline int64_t ce_attention_up(int64_t count, int64_t power)
+{
+    return (count + power - 1) & -power;
+}
+
 /* Returns the number of words that one packed matrix of a head needs at most, in any of the three layouts of
  * attention_tile.h. */
 static inline int64_t ce_attention_words(const ce_attention_job *all)
 {
-    return all->lines * all->wide / all->each;
+    return ce_attention_as_words(all, all->lines * all->wide);
 }
 
 /* Rows of a head are far apart in memory, so the processor does not prefetch them by itself. This macro prefetches the
@@ -94,36 +116,47 @@ static inline int64_t ce_attention_first(const ce_attention_job *all, const ce_a
     return window && i - window >= first ? i - window + 1 : first;
 }
 
-/* Returns the range of keys, relative to `key` and rounded to whole vectors, that a strip of queries sees in a block of
- * keys. The strip begins at `row` < T, the block at `key`. Both ends are 0 if the strip sees no key. */
-static inline ce_range ce_attention_strip(const ce_attention_job *all, const ce_attention_mask *mask, int64_t row,
-                                          int64_t key)
+/* Returns the columns, relative to `origin`, that are in `seen` and in the block of columns that begins at `origin`,
+ * rounded to whole units. Both ends are 0 if there are none. */
+static inline ce_range ce_attention_columns(const ce_attention_job *all, ce_range seen, int64_t origin)
 {
-    int64_t first = ce_attention_first(all, mask, row) - key, seen = row + CE_TILE_ROWS - key;
-    ce_range range = { first > 0 ? first / CE_LANES * CE_LANES : 0,
-                       ce_round_up(seen < CE_BLOCK ? seen : CE_BLOCK, CE_LANES) };
+    int64_t from = seen.from - origin, to = seen.to - origin;
+    ce_range range = { from > 0 ? from & -all->unit : 0, ce_attention_up(to < all->span ? to : all->span, all->unit) };
     return range.from < range.to ? range : (ce_range){ 0, 0 };
 }
 
-/* Returns the elements of the range `strip` that row i sees; the result is empty if i >= T. */
-static inline ce_range ce_attention_seen(const ce_attention_job *all, const ce_attention_mask *mask, int64_t i,
-                                         int64_t key, ce_range strip)
+/* Sets the elements of `row` in the range `columns`, whose places are relative to `origin`, to `value`, except those in
+ * the range `seen`. */
+static inline void ce_attention_hide(float *row, ce_range columns, int64_t origin, ce_range seen, float value)
 {
-    if (i >= all->length)
-        return (ce_range){ strip.to, strip.to };
-    int64_t first = ce_attention_first(all, mask, i) - key, seen = i + 1 - key;
-    first = first > strip.from ? first : strip.from;
-    seen = seen < strip.to ? seen : strip.to;
-    return first < seen ? (ce_range){ first, seen } : (ce_range){ strip.to, strip.to };
-}
-
-/* Sets the elements of `row` that are in the range `strip`, but not in the range `seen`, to `value`. */
-static inline void ce_attention_hide(float *row, ce_range strip, ce_range seen, float value)
-{
-    for (int64_t j = strip.from; j < seen.from; j++)
-        row[j] = value;
-    for (int64_t j = seen.to; j < strip.to; j++)
-        row[j] = value;
+    int64_t from = seen.from - origin, to = seen.to - origin;
+    ce_lane_bits place = {
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+#if CE_LANES == 16
+        8,
+        9,
+        10,
+        11,
+        12,
+        13,
+        14,
+        15
+#endif
+    };
+    for (int64_t j = columns.from; j < columns.to; j += CE_LANES) {
+        if (j >= from && j + CE_LANES <= to)
+            continue;
+        ce_lane_bits at = place + (int32_t)j, shown = (at >= (int32_t)from) & (at < (int32_t)to);
+        ce_lane_bits x = *(ce_lane_bits *)(void *)(row + j), other = (ce_lane_bits)((ce_lanes){ 0 } + value);
+        *(ce_lane_bits *)(void *)(row + j) = (x & shown) | (other & ~shown);
+    }
 }
 
 /* Caps the scores of `row` in the range `strip`. If `slopes` is not NULL, stores the derivatives of the cap in it. */
@@ -137,26 +170,45 @@ static inline void ce_attention_cap(const ce_attention_job *all, float *row, ce_
     }
 }
 
-/* Returns the random bits for the dropout of row i at the given range of keys. `scratch` has room for CE_BLOCK + 16
+/* Returns the random bits for the dropout of row i at the given range of keys. `scratch` has room for CE_SPAN_MAX + 16
  * values. */
 const uint16_t *ce_attention_bits(const ce_attention_job *all, const ce_attention_mask *mask, int64_t i, ce_range keys,
                                   uint16_t *scratch);
 
-/* Returns e^x for x <= 1, with an error of about 1 ulp. A result that would be subnormal is 0. */
-static inline ce_lanes ce_attention_exp(ce_lanes x)
-{
-    /* adding 0x1.8p23 leaves the integer nearest to x / ln 2 in the low bits of `shifted` */
-    ce_lanes shifted = x * 1.44269504f + 0x1.8p23f;
-    ce_lanes n = shifted - 0x1.8p23f, r = x - n * 0.693359375f;
-    r = r + n * 2.12194440e-4f;
-    ce_lanes p = r * 1.37576670e-3f + 8.36890470e-3f; /* p is the polynomial of ce_elements_exp_one */
-    p = p * r + 4.16694134e-2f;
-    p = p * r + 1.66665182e-1f;
-    p = p * r + 4.99999881e-1f;
-    p = p * (r * r) + r + 1.0f;
-    ce_lane_words whole = (ce_lane_words)shifted << 23, small = (ce_lane_words)(x < -87.0f);
-    /* the integer sum wraps around in lanes with small x, which `small` then sets to 0 */
-    return (ce_lanes)(((ce_lane_words)p + whole) & ~small);
-}
+/* ---- attention_scores.c: rows of scores; places are relative to the row's first column ---- */
+
+/* Returns the largest element of `row` in the range `columns`, or -FLT_MAX. NaN is ignored. */
+float ce_scores_largest(const float *row, ce_range columns);
+/* Returns, as bits 1 << r, which of the rows have elements in the range `columns` that are greater than max[r]. */
+uint32_t ce_scores_above(const float *rows, int64_t span, int64_t count, ce_range columns, const float *max);
+
+typedef struct {
+    float scale, max;     /* an element x becomes 2^(scale x - max) */
+    const uint16_t *bits; /* random bits, from the first column of the range on; NULL: no dropout */
+    uint32_t threshold;   /* a probability whose bits are below this number becomes 0 */
+} ce_scores_power;
+/* Replaces the scores of a row in the range `columns` by their powers and adds these to CE_LANES partial `sums`. Then
+ * drops some. Writes the results to `to` as bf16, or to `row` itself if `to` is NULL. */
+void ce_scores_powers(float *row, uint16_t *to, ce_range columns, const ce_scores_power *by, float *sums);
+
+/* The scores of a strip of backward, with keys along the rows and queries along the columns. All pointers are to the
+ * strip's first row and the block's first column; rows of fp32 elements are `span` elements apart, rows of pairs `span` / 2
+ * words. */
+typedef struct {
+    int64_t strip, span;
+    float scale;                  /* factor of the scores */
+    const float *lse, *delta;     /* of each column; `lse` is a logarithm to the base 2 */
+    const float *slopes;          /* derivatives of the cap; NULL: scores are not capped */
+    float *p, *ds;                /* before the call K Q^T and V dY^T; after it P^T and dS^T */
+    uint16_t *p_pairs, *ds_pairs; /* P^T and dS^T as bf16, along the rows */
+    ce_word *across;              /* dS^T as pairs of two adjacent rows: `strip` / 2 rows of `span` words */
+    /* random bits in panels of CE_LANES columns, each word with the bits of two rows; NULL: no dropout */
+    const ce_word *bits;
+    int64_t panel; /* number of words in a panel */
+    uint32_t threshold;
+    float keep; /* factor of the probabilities that dropout keeps */
+} ce_scores_slope;
+/* Computes P^T and dS^T in the range `columns`: as pairs if p_pairs is not NULL, otherwise in place. */
+void ce_scores_slopes(const ce_scores_slope *strip, ce_range columns);
 
 #endif

@@ -3,62 +3,90 @@
  *
  * The probabilities P are computed again from the log of their denominators. delta is dy . y for each row. dP = dy v^T;
  * dropout is applied to dP as to P. Then dv += P^T dy, dS = scale P (dP - delta), dq += dS k, dk += dS^T q. For each
- * block of keys, a task iterates over the blocks of queries, beginning with the block at the same positions. */
+ * block of keys, a task iterates over the blocks of queries that see one of these keys. A strip of keys computes
+ * its rows of P^T and dS^T, and adds to its rows of dv and dk. dS^T of the whole block is kept for dq. */
 #include "device/cpu/attention.h"
 #include "device/cpu/dropout.h"
+#include "device/cpu/tiles.h"
 
 #include <math.h>
 
 typedef struct {
     ce_attention_mask mask;
-    const float *q, *q_layers, *dy, *dy_layers; /* a query head, in the layouts "rows" and "layers" */
-    const float *k_panels, *k_layers, *v_panels;
+    const float *q_panels, *q_layers, *dy_panels, *dy_layers; /* a query head (attention_tile.h) */
+    const float *k, *k_layers, *v;                            /* a key head: "rows", "layers" and "rows" */
     float *dq, *dk, *dv; /* gradients in fp32, each with the shape (`lines`, `wide`) */
-    float *lse, *delta;  /* for each query: the log of the softmax denominator, and dy . y */
-    float *p, *ds;       /* P and dS of a strip of queries, fp32 */
-    float *across[2];    /* P and dS of a block, for the products whose inner dimension is the queries (dv and dk) */
-    float *along;        /* dS of a strip, for the product whose inner dimension is the keys (dq) */
-    float *line;         /* one row of y and one row of dy, fp32 */
+    float *lse, *delta;  /* for each query: the log to the base 2 of the softmax denominator, and dy . y */
+    int32_t *last;       /* for each key: the last query that sees it */
+    float *p, *ds;       /* P^T and dS^T of a strip of keys, fp32; dS^T of a block if the products multiply floats */
+    float *p_pairs, *ds_pairs, *across; /* the same as pairs: along the rows, and of two rows for the whole block */
+    float *turned;                      /* dS of a block with queries along the rows, for products of tiles */
+    float *slopes;                      /* derivatives of the cap of a strip */
+    uint16_t *bits;                     /* random bits of a block: a row for each query */
+    ce_word *bits_panels;               /* the same as panels; a word has the bits of two keys */
+    float *line;                        /* one row of y and one row of dy, fp32 */
+    float *space;                       /* the rest of the thread's scratch memory */
 } head;
 
-static bool is_pairs(const ce_attention_job *all)
-{
-    return all->each == 2;
-}
+/* Calls TAKE(name, floats) for each array of `head` that a task allocates before it packs matrices. */
+#define ARRAYS(TAKE)                                                                                                   \
+    TAKE(dq, all->lines * all->wide)                                                                                   \
+    TAKE(dk, all->lines * all->wide)                                                                                   \
+    TAKE(dv, all->lines * all->wide)                                                                                   \
+    TAKE(lse, all->lines)                                                                                              \
+    TAKE(delta, all->lines)                                                                                            \
+    TAKE(last, all->lines)                                                                                             \
+    TAKE(p, all->strip * all->span)                                                                                    \
+    TAKE(ds, (all->each == 2 ? all->strip : all->block) * all->span)                                                   \
+    TAKE(p_pairs, all->strip * all->span / 2)                                                                          \
+    TAKE(ds_pairs, all->strip * all->span / 2)                                                                         \
+    TAKE(across, all->block * all->span / 2)                                                                           \
+    TAKE(turned, all->way == CE_BY_TILES ? all->block * all->span / 2 : 0)                                             \
+    TAKE(slopes, all->cap > 0 ? all->strip * all->span : 0)                                                            \
+    TAKE(bits, all->given->dropout.rate > 0 ? all->block * all->span / 2 : 0)                                          \
+    TAKE(bits_panels, all->given->dropout.rate > 0 ? all->block * all->span / 2 : 0)                                   \
+    TAKE(line, 2 * all->wide)
 
 static int64_t scratch_floats(const ce_attention_job *all)
 {
-    int64_t packed = 9 * (ce_attention_words(all) + 16), gradients = 3 * all->lines * all->wide;
-    int64_t blocks = 2 * CE_BLOCK * CE_BLOCK / all->each, strips = 3 * CE_TILE_ROWS * CE_BLOCK;
-    return ce_round_up(packed + gradients + blocks + strips + 2 * all->lines + 2 * all->wide + 12 * 16, 16);
+    int64_t sum = 9 * (ce_attention_words(all) + 16);
+#define TAKE(name, floats) sum += ce_round_up(floats, 16);
+    ARRAYS(TAKE)
+#undef TAKE
+    return sum;
+}
+
+static void find_last(const ce_attention_job *all, const head *view)
+{
+    int64_t last = 0;
+    for (int64_t j = 0; j < all->length; j++) {
+        while (last + 1 < all->length && ce_attention_first(all, &view->mask, last + 1) <= j)
+            last++;
+        view->last[j] = (int32_t)last;
+    }
 }
 
 /* Packs the keys and values that all query heads of a task share, and allocates the scratch memory that these heads
- * share. Returns the rest of the thread's scratch memory. */
-static float *take_keys(const ce_attention_job *all, head *view, int64_t sample, int64_t key, int thread)
+ * share. */
+static head take_keys(const ce_attention_job *all, int64_t sample, int64_t key, int thread)
 {
-    int64_t words = ce_attention_words(all), size = all->lines * all->wide, row = sample * all->length;
+    int64_t words = ce_attention_words(all), row = sample * all->length;
+    size_t bytes = (size_t)(all->lines * all->wide) * sizeof(float);
+    head view = { .mask = ce_attention_mask_of(all, sample, key * all->group) };
     float *space = all->scratch + thread * all->stride;
+#define TAKE(name, floats) view.name = (void *)ce_attention_take(&space, floats);
+    ARRAYS(TAKE)
+#undef TAKE
     float *k = ce_attention_take(&space, words), *v = ce_attention_take(&space, words);
     ce_attention_rows(all, k, all->given->qkv, row, ce_attention_key_column(all, key));
     ce_attention_rows(all, v, all->given->qkv, row, ce_attention_value_column(all, key));
-    view->k_panels = ce_attention_panels(all, k, &space);
-    view->v_panels = ce_attention_panels(all, v, &space);
-    view->k_layers = ce_attention_layers(all, k, &space);
-    view->dq = ce_attention_take(&space, size);
-    view->dk = ce_attention_take(&space, size);
-    view->dv = ce_attention_take(&space, size);
-    memset(view->dk, 0, (size_t)size * sizeof(float));
-    memset(view->dv, 0, (size_t)size * sizeof(float));
-    view->lse = ce_attention_take(&space, all->lines);
-    view->delta = ce_attention_take(&space, all->lines);
-    view->across[0] = ce_attention_take(&space, CE_BLOCK * CE_BLOCK / all->each);
-    view->across[1] = ce_attention_take(&space, CE_BLOCK * CE_BLOCK / all->each);
-    view->p = ce_attention_take(&space, CE_TILE_ROWS * CE_BLOCK);
-    view->ds = ce_attention_take(&space, CE_TILE_ROWS * CE_BLOCK);
-    view->along = ce_attention_take(&space, CE_TILE_ROWS * CE_BLOCK / 2);
-    view->line = ce_attention_take(&space, 2 * all->wide);
-    return space;
+    view.k = k, view.v = v;
+    view.k_layers = ce_attention_layers(all, k, &space);
+    memset(view.dk, 0, bytes);
+    memset(view.dv, 0, bytes);
+    find_last(all, &view);
+    view.space = space;
+    return view;
 }
 
 static void take_deltas(const ce_attention_job *all, const head *view, int64_t row, int64_t column)
@@ -74,160 +102,184 @@ static void take_deltas(const ce_attention_job *all, const head *view, int64_t r
     }
 }
 
-static void take_queries(const ce_attention_job *all, head *view, int64_t sample, int64_t which, float *space)
+static void take_queries(const ce_attention_job *all, head *view, int64_t sample, int64_t which)
 {
     const ce_attention_args *given = all->given;
     int64_t words = ce_attention_words(all), row = sample * all->length, column = which * all->width;
-    float *q = ce_attention_take(&space, words), *dy = ce_attention_take(&space, words);
+    float *space = view->space, *q = ce_attention_take(&space, words), *dy = ce_attention_take(&space, words);
+    const float *lse = (const float *)given->lse.data + (sample * given->heads.queries + which) * all->length;
     ce_attention_rows(all, q, given->qkv, row, column);
     ce_attention_rows(all, dy, given->dy, row, column);
     view->mask = ce_attention_mask_of(all, sample, which);
-    view->q = q;
-    view->dy = dy;
+    view->q_panels = ce_attention_panels(all, q, &space);
+    view->dy_panels = ce_attention_panels(all, dy, &space);
     view->q_layers = ce_attention_layers(all, q, &space);
     view->dy_layers = ce_attention_layers(all, dy, &space);
-    memcpy(view->lse, (float *)given->lse.data + (sample * given->heads.queries + which) * all->length,
-           (size_t)all->length * sizeof(float));
+    ce_elements_scale(view->lse, lse, CE_LOG2E, all->length);
     take_deltas(all, view, row, column);
+    for (int64_t t = all->length; t < all->lines; t++)
+        view->lse[t] = view->delta[t] = 0;
     memset(view->dq, 0, (size_t)(all->lines * all->wide) * sizeof(float));
 }
 
-/* Multiplies a strip of queries by keys, or a strip of dy by values. `panels` has the layout "panels". */
-static void multiply_strip(const ce_attention_job *all, float *c, const float *rows, const float *panels, int64_t row,
-                           int64_t key, ce_range strip)
+/* Multiplies a strip of keys by queries, or a strip of values by dy. */
+static void multiply_strip(const ce_attention_job *all, float *c, const float *rows, const float *panels, int64_t key,
+                           int64_t row, ce_range columns)
 {
-    int64_t line = all->wide / all->each;
-    ce_tile tile = { .a = rows + row * line, .a_row = line, .a_step = 1 };
-    tile.b = panels + (key + strip.from) * all->depth;
+    int64_t line = ce_attention_as_words(all, all->wide);
+    ce_tile tile = { .a = rows + key * line, .a_row = line, .a_step = all->a_step };
+    tile.b = panels + (row + columns.from) * all->depth;
     tile.b_vector = CE_LANES * all->depth, tile.b_step = CE_LANES;
-    tile.c = c + strip.from, tile.c_row = CE_BLOCK;
-    tile.depth = all->depth, tile.vectors = ce_range_length(strip) / CE_LANES;
-    ce_tile_multiply(&tile, is_pairs(all));
+    tile.c = c + columns.from, tile.c_row = all->span;
+    tile.depth = all->depth, tile.vectors = ce_range_length(columns) / CE_LANES;
+    ce_tile_multiply(&tile, all->way);
 }
 
-/* Computes the gradient of the softmax of row i for the elements of `strip`. Before the call, p holds q k^T and ds
- * holds dP. After the call, p holds P and ds holds dS. */
-static void softmax_grad_row(const ce_attention_job *all, const head *view, float *p, float *ds, ce_range strip,
-                             int64_t i)
+/* Adds the product of a left factor, whose inner dimension is `count` lines, and the layers from line `line` on to the
+ * rows of `gradient` from row `to` on. */
+static void add_product(const ce_attention_job *all, float *gradient, int64_t to, ce_tile left, const float *layers,
+                        int64_t line, int64_t count)
 {
-    float scale = all->scale, lse = view->lse[i], delta = view->delta[i];
-    for (int64_t j = strip.from; j < strip.to; j += CE_LANES) {
-        ce_lanes *at = (ce_lanes *)(void *)(p + j), *slope = (ce_lanes *)(void *)(ds + j);
-        *at = ce_attention_exp(*at * scale - lse);
-        *slope = *at * (*slope - delta) * scale;
+    left.b = layers + ce_attention_as_words(all, line) * all->wide;
+    left.b_vector = CE_LANES, left.b_step = all->wide;
+    left.c = gradient + to * all->wide, left.c_row = all->wide;
+    left.depth = ce_attention_as_words(all, count), left.vectors = all->wide / CE_LANES;
+    left.add = true;
+    ce_tile_multiply(&left, all->way);
+}
+
+/* Computes the random bits of the block of queries from `row` on and keys from `key` on, of the keys that each query
+ * sees. The bits of other keys have any value. */
+static void make_bits(const ce_attention_job *all, const head *view, int64_t row, int64_t key)
+{
+    uint16_t scratch[CE_SPAN_MAX + 16];
+    int64_t end = all->length < row + all->span ? all->length : row + all->span;
+    for (int64_t i = row > key ? row : key; i < end; i++) {
+        ce_range seen = { ce_attention_first(all, &view->mask, i), i + 1 };
+        seen = ce_range_overlap(seen, (ce_range){ key, key + all->block });
+        memcpy(view->bits + (i - row) * all->block + seen.from - key,
+               ce_attention_bits(all, &view->mask, i, seen, scratch), (size_t)ce_range_length(seen) * sizeof *scratch);
     }
+    ce_tile_panels(view->bits_panels, view->bits, all->span, all->block / 2, all->block / 2);
 }
 
-/* Like softmax_grad_row, with dropout: after the call, p holds P after dropout. */
-static void softmax_grad_drop_row(const ce_attention_job *all, const head *view, float *p, float *ds, ce_range strip,
-                                  int64_t i, int64_t key)
+/* Hides the elements of a strip whose query does not see their key. The strip begins at `key`. */
+static void hide_strip(const ce_attention_job *all, const head *view, float *ds, int64_t key, int64_t row,
+                       ce_range columns)
 {
-    uint16_t scratch[CE_BLOCK + 16];
-    uint32_t threshold = ce_dropout_threshold(all->given->dropout);
-    float keep = 1 / (1 - all->given->dropout.rate), kept[CE_BLOCK];
-    const uint16_t *bits =
-        ce_attention_bits(all, &view->mask, i, (ce_range){ key + strip.from, key + strip.to }, scratch);
-    for (int64_t j = strip.from; j < strip.to; j++) {
-        kept[j] = bits[j - strip.from] >= threshold ? keep : 0.0f;
-        ds[j] *= kept[j];
-    }
-    softmax_grad_row(all, view, p, ds, strip, i);
-    for (int64_t j = strip.from; j < strip.to; j++)
-        p[j] *= kept[j];
-}
-
-/* Converts P and dS of a strip to the bf16 pairs that the products read. `at` is the index of the strip's first row
- * within the block of queries. */
-static void make_words(const head *view, ce_range strip, int64_t at)
-{
-    int64_t count = ce_range_length(strip);
-    const float *strips[] = { view->p, view->ds };
-    for (int which = 0; which < 2; which++) {
-        for (int64_t r = 0; r < CE_TILE_ROWS; r += 2) {
-            float *to = view->across[which] + (at + r) / 2 * CE_BLOCK;
-            const float *from = strips[which] + r * CE_BLOCK + strip.from;
-            memset(to, 0, (size_t)strip.from * sizeof(float));
-            ce_tile_pairs_across(to + strip.from, from, from + CE_BLOCK, count);
-        }
-    }
-    for (int64_t r = 0; r < CE_TILE_ROWS; r++)
-        ce_tile_pairs_along(view->along + (r * CE_BLOCK + strip.from) / 2, view->ds + r * CE_BLOCK + strip.from, count);
-}
-
-/* Computes P and dS for one strip of queries, which begins at query `row`, and one block of keys, which begins at
- * `key`. Adds their contribution to dq. `at` is the index of the strip's first row within its block of queries. */
-static void backward_strip(const ce_attention_job *all, const head *view, int64_t row, int64_t at, int64_t key,
-                           ce_range strip)
-{
-    bool pairs = is_pairs(all);
-    float *p = pairs ? view->p : view->across[0] + at * CE_BLOCK;
-    float *ds = pairs ? view->ds : view->across[1] + at * CE_BLOCK;
-    multiply_strip(all, p, view->q, view->k_panels, row, key, strip);
-    multiply_strip(all, ds, view->dy, view->v_panels, row, key, strip);
-    for (int64_t r = 0; r < CE_TILE_ROWS; r++) {
-        float *line = p + r * CE_BLOCK, *slope = ds + r * CE_BLOCK, capped[CE_BLOCK];
-        ce_range seen = ce_attention_seen(all, &view->mask, row + r, key, strip);
-        if (all->cap > 0)
-            ce_attention_cap(all, line, strip, capped);
-        ce_attention_hide(line, strip, seen, -INFINITY);
-        ce_attention_hide(slope, strip, seen, 0);
-        if (all->given->dropout.rate > 0)
-            softmax_grad_drop_row(all, view, line, slope, strip, row + r, key);
-        else
-            softmax_grad_row(all, view, line, slope, strip, row + r);
-        for (int64_t j = strip.from; all->cap > 0 && j < strip.to; j++)
-            slope[j] *= capped[j];
-        if (!pairs) {
-            memset(line, 0, (size_t)strip.from * sizeof(float));
-            memset(slope, 0, (size_t)strip.from * sizeof(float));
-        }
-    }
-    if (pairs)
-        make_words(view, strip, at);
-    ce_tile queries = { .a = (pairs ? view->along : ds) + strip.from / all->each, .add = true };
-    queries.a_row = CE_BLOCK / all->each, queries.a_step = 1;
-    queries.b = view->k_layers + (key + strip.from) / all->each * all->wide;
-    queries.b_vector = CE_LANES, queries.b_step = all->wide;
-    queries.c = view->dq + row * all->wide, queries.c_row = all->wide;
-    queries.depth = ce_range_length(strip) / all->each, queries.vectors = all->wide / CE_LANES;
-    ce_tile_multiply(&queries, pairs);
-}
-
-/* Adds the product dS^T q to the gradient of the keys, or the product P^T dy to the gradient of the values. The product
- * is summed over `lines`, a range of rows of the block of queries. The first row of the product is added to row `key` +
- * `column` of the gradient. */
-static void add_to_keys(const ce_attention_job *all, float *gradient, const float *across, const float *layers,
-                        int64_t row, int64_t key, int64_t column, ce_range lines)
-{
-    ce_tile tile = { .a = across + lines.from / all->each * CE_BLOCK + column, .add = true };
-    tile.a_row = 1, tile.a_step = CE_BLOCK;
-    tile.b = layers + (row + lines.from) / all->each * all->wide;
-    tile.b_vector = CE_LANES, tile.b_step = all->wide;
-    tile.c = gradient + (key + column) * all->wide, tile.c_row = all->wide;
-    tile.depth = ce_range_length(lines) / all->each, tile.vectors = all->wide / CE_LANES;
-    ce_tile_multiply(&tile, is_pairs(all));
-}
-
-/* Computes the gradients from the block of queries that begins at `row` and the block of keys that begins at `key`. If
- * `row` and `key` are equal, a strip of queries sees no key after its own rows. Strips of queries that see a key of the
- * block come before the strips that see none. */
-static void backward_block(const ce_attention_job *all, const head *view, int64_t row, int64_t key)
-{
-    int64_t lines = 0;
-    for (int64_t at = 0; at < CE_BLOCK && row + at < all->length; at += CE_TILE_ROWS) {
-        ce_range strip = ce_attention_strip(all, &view->mask, row + at, key);
-        if (strip.to == 0)
-            break;
-        backward_strip(all, view, row + at, at, key, strip);
-        lines = at + CE_TILE_ROWS;
-    }
-    if (lines == 0)
+    if (row + columns.from >= key + all->strip - 1 && view->last[key] + 1 >= row + columns.to)
         return;
-    for (int64_t column = 0; column < CE_BLOCK && key + column < all->length; column += CE_TILE_ROWS) {
-        ce_range used = { row == key ? column : 0, lines };
-        add_to_keys(all, view->dv, view->across[0], view->dy_layers, row, key, column, used);
-        add_to_keys(all, view->dk, view->across[1], view->q_layers, row, key, column, used);
+    for (int64_t r = 0, j = key; r < all->strip; r++, j++) {
+        ce_range seen = { j, j < all->length ? view->last[j] + 1 : j };
+        ce_attention_hide(view->p + r * all->span, columns, row, seen, -INFINITY);
+        ce_attention_hide(ds + r * all->span, columns, row, seen, 0);
     }
+}
+
+/* Computes P^T and dS^T of the strip of keys from `key` + `at` on for the block of queries from `row` on. */
+static void slopes_of_strip(const ce_attention_job *all, const head *view, int64_t key, int64_t at, int64_t row,
+                            ce_range columns)
+{
+    bool pairs = all->each == 2;
+    float *ds = pairs ? view->ds : view->ds + at * all->span;
+    multiply_strip(all, view->p, view->k, view->q_panels, key + at, row, columns);
+    multiply_strip(all, ds, view->v, view->dy_panels, key + at, row, columns);
+    for (int64_t r = 0; r < all->strip && all->cap > 0; r++)
+        ce_attention_cap(all, view->p + r * all->span, columns, view->slopes + r * all->span);
+    hide_strip(all, view, ds, key + at, row, columns);
+    ce_scores_slope strip = { .strip = all->strip, .span = all->span, .scale = all->scale };
+    strip.lse = view->lse + row, strip.delta = view->delta + row;
+    strip.slopes = all->cap > 0 ? view->slopes : NULL;
+    strip.p = view->p, strip.ds = ds;
+    if (pairs) {
+        strip.p_pairs = (uint16_t *)(void *)view->p_pairs, strip.ds_pairs = (uint16_t *)(void *)view->ds_pairs;
+        strip.across = (ce_word *)view->across + at / 2 * all->span;
+    }
+    if (all->given->dropout.rate > 0) {
+        strip.bits = view->bits_panels + at / 2 * CE_LANES, strip.panel = all->block / 2 * CE_LANES;
+        strip.threshold = ce_dropout_threshold(all->given->dropout);
+        strip.keep = 1 / (1 - all->given->dropout.rate);
+    }
+    ce_scores_slopes(&strip, columns);
+}
+
+/* Sets the columns of dS^T of a strip that are not in `columns` to 0. */
+static void clear_rest(const ce_attention_job *all, const head *view, int64_t at, ce_range columns)
+{
+    float *to = all->each == 2 ? view->across : view->ds;
+    for (int64_t r = ce_attention_as_words(all, at); r < ce_attention_as_words(all, at + all->strip); r++) {
+        memset(to + r * all->span, 0, (size_t)columns.from * sizeof(float));
+        memset(to + r * all->span + columns.to, 0, (size_t)(all->span - columns.to) * sizeof(float));
+    }
+}
+
+/* Returns the columns that products over the queries read: those in `seen`, the queries that see a key of the strip. The
+ * other `columns` are 0. */
+static ce_range columns_used(const ce_attention_job *all, ce_range seen, int64_t row, ce_range columns)
+{
+    int64_t from = (seen.from - row) & -all->inner, to = ce_attention_up(seen.to - row, all->inner);
+    return ce_range_overlap(columns, (ce_range){ from, to });
+}
+
+/* Adds the contributions of the strip of keys from `key` + `at` on to dv, dk and dS^T of the block. */
+static void backward_strip(const ce_attention_job *all, const head *view, int64_t key, int64_t at, int64_t row,
+                           ce_range seen, ce_range columns)
+{
+    bool pairs = all->each == 2;
+    ce_range used = columns_used(all, seen, row, columns);
+    int64_t from = ce_attention_as_words(all, used.from), line = row + used.from, count = ce_range_length(used);
+    ce_tile left = { .a_row = ce_attention_as_words(all, all->span), .a_step = all->a_step };
+    slopes_of_strip(all, view, key, at, row, columns);
+    clear_rest(all, view, at, columns);
+    left.a = (pairs ? view->p_pairs : view->p) + from;
+    add_product(all, view->dv, key + at, left, view->dy_layers, line, count);
+    left.a = (pairs ? view->ds_pairs : view->ds + at * all->span) + from;
+    add_product(all, view->dk, key + at, left, view->q_layers, line, count);
+}
+
+/* Adds dS k to dq, for the queries of the block from `row` on in the range `queries`, and the keys of the block from
+ * `key` on in the range `keys`. */
+static void add_to_queries(const ce_attention_job *all, const head *view, int64_t row, ce_range queries, int64_t key,
+                           ce_range keys)
+{
+    ce_tile left = { .a_row = 1, .a_step = all->span };
+    const float *from = all->each == 2 ? view->across : view->ds;
+    if (all->way == CE_BY_TILES) {
+        ce_tile_panels(view->turned, view->across, all->block / 2, all->span, all->span);
+        left.a_row = CE_LANES, left.a_step = all->span * CE_LANES;
+        from = view->turned;
+    }
+    for (int64_t at = queries.from; at < queries.to; at += all->strip) {
+        int64_t end = ce_attention_up(row + at + all->strip - key, all->inner), to = keys.to < end ? keys.to : end;
+        if (keys.from >= to)
+            continue;
+        left.a = from + ce_attention_as_words(all, keys.from) * all->span + at;
+        if (all->way == CE_BY_TILES)
+            left.a = from + keys.from / 2 * all->span + at * CE_LANES;
+        add_product(all, view->dq, row + at, left, view->k_layers, key + keys.from, to - keys.from);
+    }
+}
+
+/* Computes the gradients from the block of queries that begins at `row` and the block of keys that begins at `key`. */
+static void backward_block(const ce_attention_job *all, const head *view, int64_t key, int64_t row)
+{
+    ce_range keys = { 0, 0 }, queries = { all->span, 0 };
+    if (all->given->dropout.rate > 0)
+        make_bits(all, view, row, key);
+    for (int64_t at = 0; at < all->block && key + at < all->length; at += all->strip) {
+        int64_t end = key + at + all->strip < all->length ? key + at + all->strip : all->length;
+        ce_range seen = { key + at, view->last[end - 1] + 1 }, columns = ce_attention_columns(all, seen, row);
+        if (columns.to == 0)
+            continue;
+        backward_strip(all, view, key, at, row, seen, columns);
+        keys.from = keys.to == 0 ? at : keys.from;
+        keys.to = at + all->strip;
+        queries.from = queries.from < columns.from ? queries.from : columns.from;
+        queries.to = queries.to > columns.to ? queries.to : columns.to;
+    }
+    queries.from = queries.from / all->strip * all->strip;
+    if (keys.to > 0)
+        add_to_queries(all, view, row, queries, key, keys);
 }
 
 static void copy_out(const ce_attention_job *all, const float *from, int64_t row, int64_t column)
@@ -246,15 +298,20 @@ static void backward_group(void *argument, int index, int thread)
     const ce_attention_job *all = argument;
     int64_t sample = index / all->given->heads.keys, group = index % all->given->heads.keys;
     int64_t begin = sample * all->length;
-    head view;
-    float *space = take_keys(all, &view, sample, group, thread);
+    head view = take_keys(all, sample, group, thread);
+    if (all->way == CE_BY_TILES)
+        ce_tiles_open();
     for (int64_t which = group * all->group; which < (group + 1) * all->group; which++) {
-        take_queries(all, &view, sample, which, space);
-        for (int64_t key = 0; key < all->length; key += CE_BLOCK)
-            for (int64_t row = key; row < all->length; row += CE_BLOCK)
-                backward_block(all, &view, row, key);
+        take_queries(all, &view, sample, which);
+        for (int64_t key = 0; key < all->length; key += all->block) {
+            int64_t end = key + all->block < all->length ? key + all->block : all->length;
+            for (int64_t row = key / all->span * all->span; row <= view.last[end - 1]; row += all->span)
+                backward_block(all, &view, key, row);
+        }
         copy_out(all, view.dq, begin, which * all->width);
     }
+    if (all->way == CE_BY_TILES)
+        ce_tiles_close();
     copy_out(all, view.dk, begin, ce_attention_key_column(all, group));
     copy_out(all, view.dv, begin, ce_attention_value_column(all, group));
 }

@@ -1,6 +1,7 @@
-/* attention_tile.c - matrix products of tiles (6 x 64 with AVX-512, 6 x 16 with AVX2), and the layouts of their
- * operands. */
+/* attention_tile.c - matrix products of tiles (6 x 64 with AVX-512, 6 x 16 with AVX2, 32 x 32 with AMX), and the layouts
+ * of their operands. */
 #include "device/cpu/attention_tile.h"
+#include "device/cpu/tiles.h"
 
 #include <string.h>
 
@@ -12,7 +13,7 @@
 #define HAS_PAIRS 0
 #endif
 
-enum { ROWS = CE_TILE_ROWS, VECTORS = CE_TILE_VECTORS, LANES = CE_LANES };
+enum { ROWS = CE_STRIP_OF_VECTORS, VECTORS = CE_TILE_VECTORS, LANES = CE_LANES };
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -113,11 +114,48 @@ static void multiply_columns_of_pairs(const ce_tile *tile, int64_t from, int64_t
 }
 #endif
 
-void ce_tile_multiply(const ce_tile *tile, bool pairs)
+/* Computes 32 columns of c in four tiles; the first of them is column `from` vectors. */
+static void multiply_tiles(const ce_tile *tile, int64_t from)
 {
-    for (int64_t from = 0; from < tile->vectors; from += VECTORS) {
-        int64_t vectors = tile->vectors - from < VECTORS ? tile->vectors - from : VECTORS;
-        if (pairs)
+    float *c = tile->c + from * LANES, *low = c + CE_TILE_ROWS * tile->c_row;
+    int64_t c_bytes = tile->c_row * 4, a_bytes = tile->a_row * 4, b_bytes = tile->b_step * 4;
+    const ce_word *a = tile->a, *b = (const ce_word *)tile->b + from * tile->b_vector;
+    if (tile->add) {
+        CE_TILES_LOAD(0, c, c_bytes);
+        CE_TILES_LOAD(1, c + LANES, c_bytes);
+        CE_TILES_LOAD(2, low, c_bytes);
+        CE_TILES_LOAD(3, low + LANES, c_bytes);
+    } else {
+        CE_TILES_ZERO(0);
+        CE_TILES_ZERO(1);
+        CE_TILES_ZERO(2);
+        CE_TILES_ZERO(3);
+    }
+    for (int64_t k = 0; k < tile->depth; k += LANES, a += tile->a_step, b += LANES * tile->b_step) {
+        CE_TILES_LOAD(4, a, a_bytes);
+        CE_TILES_LOAD(6, b, b_bytes);
+        CE_TILES_LOAD(7, b + tile->b_vector, b_bytes);
+        CE_TILES_MULTIPLY(0, 4, 6);
+        CE_TILES_LOAD(5, a + CE_TILE_ROWS * tile->a_row, a_bytes);
+        CE_TILES_MULTIPLY(1, 4, 7);
+        CE_TILES_MULTIPLY(2, 5, 6);
+        CE_TILES_MULTIPLY(3, 5, 7);
+    }
+    CE_TILES_STORE(0, c, c_bytes);
+    CE_TILES_STORE(1, c + LANES, c_bytes);
+    CE_TILES_STORE(2, low, c_bytes);
+    CE_TILES_STORE(3, low + LANES, c_bytes);
+}
+
+void ce_tile_multiply(const ce_tile *tile, ce_attention_way way)
+{
+    /* the vectors are divided evenly, because a product of one vector waits for its own sums */
+    int64_t groups = (tile->vectors + VECTORS - 1) / VECTORS, vectors;
+    for (int64_t from = 0; way == CE_BY_TILES && from < tile->vectors; from += 2)
+        multiply_tiles(tile, from);
+    for (int64_t from = 0; way != CE_BY_TILES && from < tile->vectors; from += vectors, groups--) {
+        vectors = (tile->vectors - from + groups - 1) / groups;
+        if (way == CE_BY_PAIRS)
             multiply_columns_of_pairs(tile, from, vectors);
         else
             multiply_columns(tile, from, vectors);
@@ -179,41 +217,11 @@ void ce_tile_layers(void *layers, const void *rows, int64_t count, int64_t width
     }
 }
 
-/* ---- bf16 pairs from fp32 elements ---- */
-
+bool ce_tile_has_pairs(void)
+{
 #if HAS_PAIRS
-bool ce_tile_has_pairs(void)
-{
     return __builtin_cpu_supports("avx512bf16");
-}
-
-WITH_PAIRS void ce_tile_pairs_along(void *pairs, const float *row, int64_t count)
-{
-    for (int64_t i = 0; i < count; i += LANES)
-        _mm256_storeu_si256((__m256i *)((uint16_t *)pairs + i), (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(row + i)));
-}
-
-WITH_PAIRS void ce_tile_pairs_across(void *pairs, const float *first, const float *second, int64_t count)
-{
-    for (int64_t i = 0; i < count; i += LANES) {
-        __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(first + i)));
-        __m512i high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(second + i)));
-        _mm512_storeu_si512((ce_word *)pairs + i, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
-    }
-}
 #else
-bool ce_tile_has_pairs(void)
-{
     return false;
-}
-
-void ce_tile_pairs_along(void *pairs, const float *row, int64_t count)
-{
-    (void)pairs, (void)row, (void)count;
-}
-
-void ce_tile_pairs_across(void *pairs, const float *first, const float *second, int64_t count)
-{
-    (void)pairs, (void)first, (void)second, (void)count;
-}
 #endif
+}

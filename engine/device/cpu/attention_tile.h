@@ -1,8 +1,8 @@
-/* attention_tile.h - matrix products of small tiles in registers, for attention, and the layouts of their operands.
+/* attention_tile.h - matrix products of small tiles, for attention, and the layouts of their operands.
  *
  * The operands consist of words of 32 bits. A word is one fp32 element, or a pair of bf16 elements that are adjacent in
- * the inner dimension. AVX512_BF16 multiplies two pairs and adds the products in fp32 (vdpbf16ps). Counts and strides
- * are in words, so attention is written once for both kinds of words. The layouts are:
+ * the inner dimension. AVX512_BF16 (vdpbf16ps) and AMX (tdpbf16ps) multiply two pairs and add the products in fp32.
+ * Counts and strides are in words, so attention is written once for all kinds of products. The layouts are:
  *
  * - "rows": a matrix as it is in memory, its lines padded with zeros to whole vectors;
  * - "panels": the matrix in the layout "rows", transposed, LANES lines at a time, so that the words of LANES lines with
@@ -23,13 +23,18 @@
 #else
 #define CE_TILE_VECTORS 2
 #endif
-enum { CE_TILE_ROWS = 6 };
+
+/* How the products multiply: fp32 elements in vectors, pairs in vectors, or pairs in the tile registers of AMX (tiles.h). A
+ * strip is the number of rows of a product. */
+typedef enum { CE_BY_FLOATS, CE_BY_PAIRS, CE_BY_TILES } ce_attention_way;
+enum { CE_STRIP_OF_VECTORS = 6, CE_STRIP_OF_TILES = 32, CE_STRIP_MAX = 32 };
 
 typedef uint32_t ce_word __attribute__((may_alias));
 
-/* Computes c = a b, or c += a b if `add` is true; c has CE_TILE_ROWS rows and vectors * CE_LANES columns. Element (r,
- * k) of a is the word at r * a_row + k * a_step. Vector v of line k of b begins at the word at v * b_vector + k *
- * b_step. */
+/* Computes c = a b, or c += a b if `add` is true; c has as many rows as a strip, and vectors * CE_LANES columns. Element
+ * (r, k) of a is the word at r * a_row + k * a_step. With tiles it is the word at r * a_row + k / CE_LANES * a_step + k %
+ * CE_LANES, `depth` is a multiple of CE_LANES, and `vectors` is even. Vector v of line k of b begins at the word at v *
+ * b_vector + k * b_step. */
 typedef struct {
     const void *a, *b;
     int64_t a_row, a_step, b_vector, b_step;
@@ -40,8 +45,9 @@ typedef struct {
     bool add;
 } ce_tile;
 
-bool ce_tile_has_pairs(void); /* returns true if this CPU multiplies bf16 pairs */
-void ce_tile_multiply(const ce_tile *tile, bool pairs);
+/* Returns true if the CPU and these kernels multiply bf16 pairs. */
+bool ce_tile_has_pairs(void);
+void ce_tile_multiply(const ce_tile *tile, ce_attention_way way);
 
 /* Writes `count` rows of `depth` words as panels. In memory, a row begins `stride` words after the previous row. Word k
  * of row p * CE_LANES + l goes to index (p * depth + k) * CE_LANES + l, in panel p. `count` is a multiple of CE_LANES;
@@ -50,11 +56,5 @@ void ce_tile_panels(void *panels, const void *rows, int64_t count, int64_t depth
 /* Writes `count` rows of `width` bf16 elements as layers of pairs: word d of layer t is the pair of element d of row 2t
  * and element d of row 2t + 1. */
 void ce_tile_layers(void *layers, const void *rows, int64_t count, int64_t width);
-/* ce_tile_pairs_along and ce_tile_pairs_across convert fp32 elements to bf16 pairs. ce_tile_pairs_along makes pairs of
- * adjacent elements of one row; ce_tile_pairs_across makes pairs of the elements with the same index in two rows.
- * `count` is the number of elements of a row, a multiple of CE_LANES. The two functions may only be called if
- * ce_tile_has_pairs() returns true. */
-void ce_tile_pairs_along(void *pairs, const float *row, int64_t count);
-void ce_tile_pairs_across(void *pairs, const float *first, const float *second, int64_t count);
 
 #endif
