@@ -84,7 +84,7 @@ static cs_status add_tensor(ce_source *source, int64_t file, const ce_safetensor
     source->tensors = grown(source->tensors, at + 1, sizeof *source->tensors);
     weights->places = grown(weights->places, at + 1, sizeof *weights->places);
     weights->places[at] = (weight_place){ strdup(entry->key), file, data + entry->begin };
-    source->tensors[at] = (ce_source_tensor){ weights->places[at].name, dtype, entry->dims, { 0 } };
+    source->tensors[at] = (ce_source_tensor){ .name = weights->places[at].name, .dtype = dtype, .dims = entry->dims };
     for (int i = 0; i < entry->dims; i++)
         source->tensors[at].shape[i] = entry->shape[i];
     source->count++;
@@ -202,7 +202,8 @@ void ce_huggingface_add_rows(ce_source *source, int64_t whole, char *name, int64
     weights->places[at] = weights->places[whole];
     weights->places[at].offset += first * from.shape[2] * (int64_t)cs_dtype_bytes(from.dtype);
     weights->places[at].name = name;
-    source->tensors[at] = (ce_source_tensor){ name, from.dtype, 2, { rows, from.shape[2] } };
+    source->tensors[at] =
+        (ce_source_tensor){ .name = name, .dtype = from.dtype, .dims = 2, .shape = { rows, from.shape[2] } };
 }
 
 const char *ce_huggingface_first_file(const ce_source *source)

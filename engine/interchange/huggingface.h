@@ -31,6 +31,13 @@ cs_status ce_huggingface_open_model(cs_model **model, ce_model_facts *facts, ce_
  * - A tensor with the matrices of all experts of a layer, as in transformers 5, becomes one tensor for each matrix. */
 cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const ce_model_facts *facts);
 
+/* Gives the tensors of a whole model's folder the names of its text model, and removes those of its other parts. */
+void ce_huggingface_unwrap(ce_source *source, const ce_wrapped *wrapped);
+/* Replaces *source, which has the tensors of the text model, by a source that has all tensors of the folder under their
+ * names there: those of the text model have the values of *source, the others the values and the types of the folder. The
+ * new source closes the old one. After a failure *source still has to be closed. */
+cs_status ce_huggingface_wrap(ce_source *source, const ce_wrapped *wrapped, const char *folder);
+
 /* Calls ce_huggingface_rename, then checks that the source has every parameter of the model with its shape, and no
  * other tensor. Otherwise returns CS_BAD_FILE; the message lists all tensors that are missing, unexpected or of another
  * shape. `folder` is used in the message only. */

@@ -24,6 +24,12 @@ static cs_status choose(ce_source *source, ce_huggingface_output *all, ce_huggin
                         const json_t *provenance, json_t **config)
 {
     json_t *lora = json_object_get(provenance, "lora");
+    const ce_wrapped *wrapped = ce_wrapped_find(json_string_value(json_object_get(all->config, "model_type")));
+    if (lora && wrapped && !choice.merge)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: a folder of adapters for model_type \"%s\", because only its text model was "
+                       "trained; --merge writes the whole model",
+                       wrapped->type);
     if (!lora && choice.merge)
         return ce_fail(CS_BAD_CONFIG, "--merge: the checkpoint has no adapters to merge");
     if (choice.merge)
@@ -54,7 +60,11 @@ cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *
     }
     all.chat = json_string_value(json_object_get(chat, "template"));
     all.ends = json_object_get(chat, "ends");
+    const char *folder = json_string_value(json_object_get(provenance, "model_folder"));
+    const ce_wrapped *wrapped = ce_wrapped_find(json_string_value(json_object_get(all.config, "model_type")));
     cs_status status = choose(source, &all, choice, provenance, &config);
+    if (status == CS_OK && wrapped)
+        status = ce_huggingface_wrap(source, wrapped, folder);
     if (status == CS_OK)
         status = all.config ? ce_huggingface_write(&all, source)
                             : ce_fail(CS_UNSUPPORTED,

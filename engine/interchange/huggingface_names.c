@@ -196,6 +196,8 @@ static cs_status remove_wrappers(ce_source *source)
 static cs_status complete_names(ce_source *source, const cs_model *model, const ce_model_facts *facts)
 {
     CE_TRY(remove_wrappers(source));
+    if (facts->wrapped)
+        ce_huggingface_unwrap(source, facts->wrapped);
     return add_prefix(source, model, facts);
 }
 

@@ -33,13 +33,19 @@ typedef struct {
     ce_progress progress;
 } writing;
 
+static cs_dtype dtype_of(const writing *w, int64_t tensor)
+{
+    const ce_source_tensor *t = &w->source->tensors[tensor];
+    return t->kept ? t->dtype : w->given->dtype;
+}
+
 static int64_t bytes_of(const writing *w, int64_t tensor)
 {
     const ce_source_tensor *t = &w->source->tensors[tensor];
     int64_t count = 1;
     for (int i = 0; i < t->dims; i++)
         count *= t->shape[i];
-    return count * (int64_t)cs_dtype_bytes(w->given->dtype);
+    return count * (int64_t)cs_dtype_bytes(dtype_of(w, tensor));
 }
 
 static cs_status deal(writing *w)
@@ -80,7 +86,7 @@ static char *header_of(const writing *w, const shard *s, size_t *bytes)
     for (int64_t i = s->from; i < s->to; i++) {
         const ce_source_tensor *t = &w->source->tensors[i];
         json_object_set_new(root, t->name,
-                            json_pack("{sssos[II]}", "dtype", ce_safetensors_name(w->given->dtype), "shape",
+                            json_pack("{sssos[II]}", "dtype", ce_safetensors_name(dtype_of(w, i)), "shape",
                                       ce_safetensors_numbers(t->shape, t->dims), "data_offsets", (json_int_t)begin,
                                       (json_int_t)(begin + bytes_of(w, i))));
         begin += bytes_of(w, i);
@@ -102,11 +108,12 @@ static char *header_of(const writing *w, const shard *s, size_t *bytes)
 
 static cs_status write_tensor(writing *w, int64_t tensor, int descriptor, int64_t offset, const char *path)
 {
-    size_t size = cs_dtype_bytes(w->given->dtype);
+    cs_dtype dtype = dtype_of(w, tensor);
+    size_t size = cs_dtype_bytes(dtype);
     int64_t whole = bytes_of(w, tensor) / (int64_t)size, max = CE_SOURCE_BUFFER / (int64_t)size;
     for (int64_t at = 0, next; at < whole; at = next) {
         next = at + max < whole ? at + max : whole;
-        CE_TRY(w->source->read(w->source, tensor, (ce_range){ at, next }, w->buffer, w->given->dtype));
+        CE_TRY(w->source->read(w->source, tensor, (ce_range){ at, next }, w->buffer, dtype));
         CE_TRY(ce_files_write_at(descriptor, w->buffer, (size_t)(next - at) * size, offset + at * (int64_t)size, path));
         ce_progress_add(&w->progress, (next - at) * (int64_t)size);
     }

@@ -19,6 +19,7 @@ typedef struct {
     cs_dtype dtype;
     int32_t dims;
     int64_t shape[CS_MAX_DIMS];
+    bool kept; /* The tensor is written with its own data type, whatever that of the others is. */
 } ce_source_tensor;
 
 typedef struct ce_source ce_source;

@@ -122,7 +122,7 @@ static cs_status list_weights(ce_source *source, checkpoint_source *checkpoint)
             continue;
         ce_source_tensor *to = &source->tensors[source->count];
         checkpoint->tensors[source->count++] = i;
-        *to = (ce_source_tensor){ from->name, from->dtype, from->dims, { 0 } };
+        *to = (ce_source_tensor){ .name = from->name, .dtype = from->dtype, .dims = from->dims };
         memcpy(to->shape, from->shape, sizeof to->shape);
     }
     return CS_OK;

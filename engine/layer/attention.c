@@ -69,9 +69,10 @@ void cs_attention_declare_parts(cs_attention *attention, cs_unit *unit, const ch
     snprintf(full, sizeof full, "%s.%s", name, parts->out ? parts->out : "o_proj");
     cs_linear_declare(&attention->out, unit, full, queries, parts->width, parts->init, CS_OUT_IN, parts->out_bias);
     attention->plus_one = parts->norm_plus_one;
+    attention->late = parts->norm_late;
     if (parts->normed)
-        ce_attention_norm_declare(attention, unit, name, parts->norm_whole ? queries : parts->head,
-                                  parts->norm_whole ? keys : parts->head);
+        ce_attention_norm_declare(attention, unit, name, (const char *const[]){ parts->q_norm, parts->k_norm },
+                                  parts->norm_whole ? queries : parts->head, parts->norm_whole ? keys : parts->head);
     cs_rope_open(&attention->rope, parts->rope);
     if (parts->rope->kind == CS_ROPE_LONG) {
         cs_rope_open_longer(&attention->longer, parts->rope);
@@ -118,10 +119,44 @@ static void extend(const cs_attention *attention, cs_pass *pass, cs_tensor y, cs
         int64_t start = cs_pass_start(pass, b);
         cs_tensor keys = cs_pass_cache(pass, b, qkv.dtype, shared), values = cs_pass_cache(pass, b, qkv.dtype, shared);
         cs_tensor own_qkv = cs_matrix_rows(qkv, b * length, length), own_y = cs_matrix_rows(y, b * length, length);
-        if (attention->rope.width)
-            cs_op_rope(stream, own_qkv, &attention->rope, rows_of(attention, pass, start));
         cs_op_attention_extend(stream, own_y, own_qkv, keys, values, attention->heads, start);
     }
+}
+
+/* Rotates q and k. When a text is continued, each sample has positions of its own. */
+static void rotate(const cs_attention *attention, cs_pass *pass, cs_tensor qkv)
+{
+    int64_t length = cs_pass_length(pass);
+    if (!attention->rope.width)
+        return;
+    if (!cs_pass_continues(pass))
+        cs_op_rope(cs_pass_stream(pass), qkv, rope_of(attention, pass), rows_of(attention, pass, 0));
+    else
+        for (int64_t b = 0; b < cs_pass_batch(pass); b++)
+            cs_op_rope(cs_pass_stream(pass), cs_matrix_rows(qkv, b * length, length), &attention->rope,
+                       rows_of(attention, pass, cs_pass_start(pass, b)));
+}
+
+/* Applies the norms and the rotation to q and k, in the model's order. */
+static cs_tensor place(const cs_attention *attention, cs_pass *pass, cs_tensor qkv)
+{
+    if (attention->late)
+        rotate(attention, pass, qkv);
+    if (attention->q_norm)
+        qkv = ce_attention_norm(attention, pass, qkv);
+    if (!attention->late)
+        rotate(attention, pass, qkv);
+    return qkv;
+}
+
+static void place_backward(const cs_attention *attention, cs_pass *pass, cs_tensor dqkv)
+{
+    if (attention->q_norm && attention->late)
+        ce_attention_norm_backward(attention, pass, dqkv);
+    if (attention->rope.width)
+        cs_op_rope_grad(cs_pass_stream(pass), dqkv, rope_of(attention, pass), rows_of(attention, pass, 0));
+    if (attention->q_norm && !attention->late)
+        ce_attention_norm_backward(attention, pass, dqkv);
 }
 
 static cs_tensor project(const cs_attention *attention, cs_pass *pass, cs_tensor x)
@@ -149,14 +184,11 @@ cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_
     cs_tensor qkv = project(attention, pass, x);
     cs_tensor y = cs_pass_make(pass, qkv.dtype, cs_rows(qkv), attention->heads.queries * attention->width);
     cs_tensor lse = cs_pass_make(pass, CS_F32, cs_pass_batch(pass) * attention->heads.queries, cs_pass_length(pass));
-    if (attention->q_norm)
-        qkv = ce_attention_norm(attention, pass, qkv);
+    qkv = place(attention, pass, qkv);
     if (cs_pass_continues(pass)) {
         extend(attention, pass, y, qkv);
         return cs_linear_forward(&attention->out, pass, y);
     }
-    if (attention->rope.width)
-        cs_op_rope(cs_pass_stream(pass), qkv, rope_of(attention, pass), rows_of(attention, pass, 0));
     cs_op_attention(cs_pass_stream(pass), y, lse, qkv, heads_of(attention, pass),
                     cs_residual_dropout(pass, attention->rate, attention->place));
     cs_pass_keep(pass, qkv);
@@ -174,9 +206,6 @@ cs_tensor cs_attention_backward(const cs_attention *attention, cs_pass *pass, cs
     cs_tensor dqkv = cs_pass_like(pass, qkv);
     cs_op_attention_grad(cs_pass_stream(pass), dqkv, dout, y, lse, qkv, heads_of(attention, pass),
                          cs_residual_dropout(pass, attention->rate, attention->place));
-    if (attention->rope.width)
-        cs_op_rope_grad(cs_pass_stream(pass), dqkv, rope_of(attention, pass), rows_of(attention, pass, 0));
-    if (attention->q_norm)
-        ce_attention_norm_backward(attention, pass, dqkv);
+    place_backward(attention, pass, dqkv);
     return project_backward(attention, pass, dqkv);
 }

@@ -21,10 +21,11 @@ static cs_param *declare(cs_unit *unit, const char *name, const char *part, int6
     return weight;
 }
 
-void ce_attention_norm_declare(cs_attention *attention, cs_unit *unit, const char *name, int64_t queries, int64_t keys)
+void ce_attention_norm_declare(cs_attention *attention, cs_unit *unit, const char *name, const char *const parts[2],
+                               int64_t queries, int64_t keys)
 {
-    attention->q_norm = declare(unit, name, "q_norm", queries, attention->plus_one);
-    attention->k_norm = declare(unit, name, "k_norm", keys, attention->plus_one);
+    attention->q_norm = declare(unit, name, parts[0] ? parts[0] : "q_norm", queries, attention->plus_one);
+    attention->k_norm = declare(unit, name, parts[1] ? parts[1] : "k_norm", keys, attention->plus_one);
 }
 
 void ce_attention_norm_cut(cs_attention *attention, cs_unit *unit, ce_cut_part q, ce_cut_part k)

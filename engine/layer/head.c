@@ -4,12 +4,24 @@
 #include "unit/pass.h"
 #include "unit/unit.h"
 
-void cs_head_declare(cs_linear *head, cs_unit *unit, const char *name, int64_t inputs, int64_t outputs, cs_init init)
+static void declare(cs_linear *head, cs_unit *unit, const char *name, int64_t inputs, int64_t outputs, cs_init init,
+                    cs_with_bias bias)
 {
     ce_cut_part rows = ce_cut_share(outputs, unit->model->tp);
-    cs_linear_declare(head, unit, name, inputs, outputs, init, CS_OUT_IN, CS_NO_BIAS);
+    cs_linear_declare(head, unit, name, inputs, outputs, init, CS_OUT_IN, bias);
     ce_linear_cut_outputs(head, unit, &rows, 1);
+}
+
+void cs_head_declare(cs_linear *head, cs_unit *unit, const char *name, int64_t inputs, int64_t outputs, cs_init init)
+{
+    declare(head, unit, name, inputs, outputs, init, CS_NO_BIAS);
     head->weight->padded = true;
+}
+
+void cs_head_declare_biased(cs_linear *head, cs_unit *unit, const char *name, int64_t inputs, int64_t outputs,
+                            cs_init init)
+{
+    declare(head, unit, name, inputs, outputs, init, CS_BIAS);
 }
 
 void cs_head_share(cs_linear *head, cs_unit *unit, cs_unit *owner, const char *name)

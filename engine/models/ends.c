@@ -51,7 +51,8 @@ static void head_declare(cs_unit *unit, const void *sizes)
     if (s->owner)
         cs_head_share(&h->head, unit, s->owner, s->table);
     else
-        cs_head_declare(&h->head, unit, s->head ? s->head : "lm_head", s->width, s->vocabulary, s->init);
+        (s->bias ? cs_head_declare_biased : cs_head_declare)(&h->head, unit, s->head ? s->head : "lm_head", s->width,
+                                                             s->vocabulary, s->init);
 }
 
 /* Returns the head's table including the zero rows with which it is padded on the device. */

@@ -20,6 +20,10 @@ typedef struct {
 cs_status ce_family_open(cs_model **model, const ce_family_input *input, int64_t width, int64_t heads, int64_t inner,
                          int64_t vocabulary);
 
+/* Returns a copy of a key table, followed by those rows that every family accepts and the table lacks. The caller frees
+ * it. */
+ce_key *ce_family_keys(const ce_key *own, int own_count, int *count);
+
 typedef struct {
     const char *type;         /* model_type in config.json */
     const char *architecture; /* name of the class in Hugging Face's transformers, such as "LlamaForCausalLM" */
@@ -66,6 +70,9 @@ typedef struct {
     FAMILY(mistral)                                                                                                    \
     FAMILY(qwen2)                                                                                                      \
     FAMILY(qwen3)                                                                                                      \
+    FAMILY(ministral)                                                                                                  \
+    FAMILY(ministral3)                                                                                                 \
+    FAMILY(hunyuan_v1_dense)                                                                                           \
     FAMILY(smollm3)                                                                                                    \
     FAMILY(seed_oss)                                                                                                   \
     FAMILY(internlm3)                                                                                                  \
@@ -83,8 +90,10 @@ typedef struct {
     FAMILY(phi3)                                                                                                       \
     FAMILY(olmo2)                                                                                                      \
     FAMILY(granite)                                                                                                    \
+    FAMILY(phi)                                                                                                        \
     FAMILY(starcoder2)                                                                                                 \
     FAMILY(falcon)                                                                                                     \
+    FAMILY(olmoe)                                                                                                      \
     FAMILY(mixtral)                                                                                                    \
     FAMILY(qwen2_moe)                                                                                                  \
     FAMILY(qwen3_moe)

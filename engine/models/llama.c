@@ -109,6 +109,9 @@ static void declare_attention(cs_attention *attention, cs_unit *unit, const bloc
         .dropout = (float)s->dropout,
         .init = { CS_NORMAL, (float)s->init_std },
         .norm_whole = traits->whole,
+        .norm_late = traits->late,
+        .q_norm = traits->late ? "query_layernorm" : NULL,
+        .k_norm = traits->late ? "key_layernorm" : NULL,
         .norm_plus_one = traits->norm == CE_RMS_NORM_PLUS_ONE,
         .fused = traits->fused ? "qkv_proj" : NULL,
     };
@@ -369,7 +372,8 @@ static void read_ropes(cs_rope_sizes ropes[ROPES], const ce_llama_sizes *s, cons
                             .scaling = s->scaling,
                             .parameters = s->rotary,
                             .partial = s->partial > 0 ? s->partial : traits->partial,
-                            .original = s->original };
+                            .original = s->original,
+                            .ntk_alpha = traits->ntk_alpha };
     if (!traits->two_ropes) {
         ce_rotary_read(&ropes[ROPE_FULL], &all, input->doc, input->path);
         ropes[ROPE_FULL].adjacent = traits->adjacent;
@@ -401,11 +405,14 @@ static void read_ropes(cs_rope_sizes ropes[ROPES], const ce_llama_sizes *s, cons
     json_decref(both);
 }
 
-static void state_facts(ce_model_facts *facts, const ce_llama_sizes *s, const cs_rope_sizes *rope)
+static void state_facts(ce_model_facts *facts, const ce_llama_sizes *s, const ce_llama_traits *traits,
+                        const cs_rope_sizes *rope)
 {
     *facts = (ce_model_facts){ .positions = s->positions, .vocabulary = s->vocabulary };
     if (rope->kind == CS_ROPE_LONG && (double)s->positions > rope->original)
         facts->context = (int64_t)rope->original;
+    if (traits->scaled_queries && (double)s->positions > rope->original)
+        facts->positions = (int64_t)rope->original;
     if (s->tied) {
         facts->alias = "lm_head.weight";
         facts->alias_of = "model.embed_tokens.weight";
@@ -484,7 +491,7 @@ cs_status ce_llama_build_sizes(cs_model **model, ce_model_facts *facts, const ce
                           .scale = s.logits > 0 ? factor_of(1 / s.logits) : 0,
                           .cap = (float)s.logits_cap };
     cs_model_add(*model, &ce_ends_head, "", &last);
-    state_facts(facts, &s, &ropes[ROPE_FULL]);
+    state_facts(facts, &s, traits, &ropes[ROPE_FULL]);
     return CS_OK;
 }
 

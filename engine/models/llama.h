@@ -40,9 +40,13 @@ typedef struct {
 } ce_llama_norms;
 
 typedef struct {
-    bool qkv_bias;               /* q, k and v always have biases, and o never has one. */
-    bool normed;                 /* q and k have an RMSNorm for each head. */
-    bool whole;                  /* q and k have one RMSNorm for all heads together. */
+    bool qkv_bias;  /* q, k and v always have biases, and o never has one. */
+    bool normed;    /* q and k have an RMSNorm for each head. */
+    bool whole;     /* q and k have one RMSNorm for all heads together. */
+    bool late;      /* The norms of q and k, query_layernorm and key_layernorm, follow the rotary positions. */
+    bool ntk_alpha; /* rope_type "dynamic" with "alpha" enlarges rope_theta. */
+    /* Queries beyond the original context are scaled, which is not implemented: no text may be longer. */
+    bool scaled_queries;
     bool fused;                  /* q, k and v are rows of one matrix. */
     bool fused_mlp;              /* gate and up are rows of one matrix. */
     bool plain;                  /* The feed-forward has no gate: down(function(up(x))). */

@@ -25,15 +25,13 @@ static const ce_key neutral[] = {
 };
 enum { NEUTRAL = sizeof neutral / sizeof *neutral };
 
-/* Returns the family's key table, followed by those rows of `neutral` whose keys are not in the family's table. The
- * caller frees the result. */
-static ce_key *all_keys(const ce_family *family, int *count)
+ce_key *ce_family_keys(const ce_key *own, int own_count, int *count)
 {
-    ce_key *keys = ce_must_alloc(((size_t)family->key_count + NEUTRAL) * sizeof *keys);
-    memcpy(keys, family->keys, (size_t)family->key_count * sizeof *keys);
-    *count = family->key_count;
+    ce_key *keys = ce_must_alloc(((size_t)own_count + NEUTRAL) * sizeof *keys);
+    memcpy(keys, own, (size_t)own_count * sizeof *keys);
+    *count = own_count;
     for (int i = 0; i < NEUTRAL; i++)
-        if (!ce_keys_find(family->keys, family->key_count, neutral[i].name))
+        if (!ce_keys_find(own, own_count, neutral[i].name))
             keys[(*count)++] = neutral[i];
     return keys;
 }
@@ -66,9 +64,8 @@ cs_status ce_family_open(cs_model **model, const ce_family_input *input, int64_t
     return CS_OK;
 }
 
-cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, json_t *config, const char *path)
+static cs_status open_text(cs_model **model, ce_model_facts *facts, ce_json *doc, json_t *config, const char *path)
 {
-    *model = NULL;
     const char *type = json_string_value(json_object_get(config, "model_type"));
     const ce_family *family = type ? find(type) : NULL;
     if (!family) {
@@ -79,7 +76,7 @@ cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, 
         return ce_json_verdict(doc);
     }
     int key_count;
-    CE_FREED ce_key *known = all_keys(family, &key_count);
+    CE_FREED ce_key *known = ce_family_keys(family->keys, family->key_count, &key_count);
     ce_other_keys_rename(type, config, doc, path);
     CE_FREED ce_key *keys = ce_other_keys_add(known, &key_count, config, doc, path);
     CE_FREED void *settings = ce_must_alloc(family->settings_bytes);
@@ -90,6 +87,23 @@ cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, 
         status = family->build(model, facts, &(ce_family_input){ settings, config, doc, path, tp });
     facts->architecture = family->architecture;
     facts->tp = tp;
+    return status;
+}
+
+cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, json_t *config, const char *path)
+{
+    const ce_wrapped *wrapped = ce_wrapped_find(json_string_value(json_object_get(config, "model_type")));
+    char inside[256];
+    *model = NULL;
+    if (!wrapped)
+        return open_text(model, facts, doc, config, path);
+    json_t *text = ce_wrapped_open(wrapped, doc, config, path);
+    if (!text)
+        return ce_json_verdict(doc);
+    snprintf(inside, sizeof inside, "%s%stext_config", path, *path ? "." : "");
+    cs_status status = open_text(model, facts, doc, text, inside);
+    facts->wrapped = wrapped;
+    facts->architecture = wrapped->architecture;
     return status;
 }
 
@@ -160,6 +174,8 @@ static void add_difference(char text[CE_MODELS_DIFFERENCES], const char *name, c
 
 void ce_models_compare(char text[CE_MODELS_DIFFERENCES], const json_t *there, const json_t *here)
 {
+    there = ce_wrapped_text(there);
+    here = ce_wrapped_text(here);
     json_t *types[2] = { json_object_get(there, "model_type"), json_object_get(here, "model_type") };
     const char *type = json_string_value(types[1]);
     const ce_family *family = type ? find(type) : NULL;

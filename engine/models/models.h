@@ -4,6 +4,7 @@
 
 #include "json/keys.h"
 #include "unit/cut.h"
+#include "models/wrapped.h"
 
 /* Properties of a model that the engine needs and that its units do not contain. */
 typedef struct {
@@ -12,8 +13,9 @@ typedef struct {
     /* second name of the parameter `alias_of`, for example the name of a tied head; NULL if there is no second name */
     const char *alias;
     const char *alias_of;
-    const char *architecture; /* name of the class in Hugging Face's transformers, such as "LlamaForCausalLM" */
-    int64_t context;          /* length of the longest text that is generated; 0 means `positions` */
+    const char *architecture;  /* name of the class in Hugging Face's transformers, such as "LlamaForCausalLM" */
+    const ce_wrapped *wrapped; /* the model with images whose text model this is; NULL if there is none */
+    int64_t context;           /* length of the longest text that is generated; 0 means `positions` */
     /* Set by the caller before the model is opened: the tensor-parallel group over which the model's layers are cut. A
      * size of 0 means that there is no such group. */
     ce_cut_group tp;

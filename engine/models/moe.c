@@ -1,4 +1,5 @@
-/* moe.c - mixtures of experts: Mixtral (Jiang et al. 2024), Qwen2-MoE and Qwen3-MoE (Qwen Team 2024, 2025).
+/* moe.c - mixtures of experts: Mixtral (Jiang et al. 2024), OLMoE (Muennighoff et al. 2024), Qwen2-MoE and
+ * Qwen3-MoE (Qwen Team 2024, 2025).
  *
  * Some or all layers have experts instead of one feed-forward. Parameters have the names of published weights, in which
  * each expert has matrices of its own. */
@@ -15,6 +16,7 @@ static const ce_llama_traits mixtral = {
 static const ce_llama_traits qwen2_moe = {
     .qkv_choice = true, .keys = 16, .window = CE_WINDOW_BEFORE, .moe = &qwen_names, .moe_rounded = true
 };
+static const ce_llama_traits olmoe = { .whole = true, .moe = &qwen_names, .moe_rounded = true };
 static const ce_llama_traits qwen3_moe = {
     .normed = true, .keys = 4, .window = CE_WINDOW_ALL_IF_ASKED, .moe = &qwen_names, .moe_rounded = true
 };
@@ -28,21 +30,22 @@ static const ce_llama_traits qwen3_moe = {
                "true: add the router's load-balancing loss, times router_aux_loss_coef, to the training loss"),        \
         CE_ROW("router_aux_loss_coef", NUMBER, balance, "0.001", 0, 1e6, NULL,                                         \
                "factor of the load-balancing loss in the training loss; needs output_router_logits")
+#define NORMALIZED                                                                                                     \
+    CE_ROW("norm_topk_prob", BOOL, normalized, "false", 0, 0, NULL,                                                    \
+           "true: the router's weights of the experts of a token are divided by their sum, so that they add up to 1")
 /* The rows of key tables that Qwen2-MoE and Qwen3-MoE have in common. */
-#define QWEN(inner)                                                                                                     \
-    CE_ROW("moe_intermediate_size", INT, expert_inner, inner, 1, 1 << 22, NULL,                                         \
-           "width of the intermediate layer of an expert"),                                                             \
-        CE_ROW("decoder_sparse_step", INT, sparse_step, "1", 1, 1 << 14, NULL,                                          \
-               "every n-th layer has experts; the others have a feed-forward network; 1: all layers"),                  \
-        CE_ROW(                                                                                                         \
-            "mlp_only_layers", JSON, dense_layers, "null", 0, 0, NULL,                                                  \
-            "list of the numbers of layers, from 0, that have a feed-forward network instead of experts; null: none"),  \
-        CE_ROW(                                                                                                         \
-            "norm_topk_prob", BOOL, normalized, "false", 0, 0, NULL,                                                    \
-            "true: the router's weights of the experts of a token are divided by their sum, so that they add up to 1"), \
-        CE_ROW("use_sliding_window", BOOL, windowed, "false", 0, 0, NULL,                                               \
-               "true: layers have a sliding window of sliding_window tokens"),                                          \
-        CE_ROW("sliding_window", INT, window, "4096", 0, 1 << 30, NULL,                                                 \
+#define QWEN(inner)                                                                                                    \
+    CE_ROW("moe_intermediate_size", INT, expert_inner, inner, 1, 1 << 22, NULL,                                        \
+           "width of the intermediate layer of an expert"),                                                            \
+        CE_ROW("decoder_sparse_step", INT, sparse_step, "1", 1, 1 << 14, NULL,                                         \
+               "every n-th layer has experts; the others have a feed-forward network; 1: all layers"),                 \
+        CE_ROW(                                                                                                        \
+            "mlp_only_layers", JSON, dense_layers, "null", 0, 0, NULL,                                                 \
+            "list of the numbers of layers, from 0, that have a feed-forward network instead of experts; null: none"), \
+        NORMALIZED,                                                                                                    \
+        CE_ROW("use_sliding_window", BOOL, windowed, "false", 0, 0, NULL,                                              \
+               "true: layers have a sliding window of sliding_window tokens"),                                         \
+        CE_ROW("sliding_window", INT, window, "4096", 0, 1 << 30, NULL,                                                \
                "tokens to which a token attends in layers with a sliding window")
 
 static const ce_key mixtral_keys[] = {
@@ -72,6 +75,19 @@ static const ce_key qwen2_moe_keys[] = {
         "max_window_layers", INT, window_from, "28", 0, 1 << 14, NULL,
         "with use_sliding_window: layers 0, 2, 4 and so on below this number have a sliding window; the others have none"),
     CE_ROW("qkv_bias", BOOL, bias, "true", 0, 0, NULL, "true: the linear layers q, k and v of attention have biases"),
+};
+
+static const ce_key olmoe_keys[] = {
+    CE_LLAMA_SIZES("olmoe", "50304", "4096", "2048", "2048", "16", "16", "1e-5", "false"),
+    CE_LLAMA_PADDING("1"),
+    CE_LLAMA_FUNCTION("hidden_act", "silu"),
+    CE_LLAMA_ROPE("10000", "0"),
+    CE_LLAMA_BIAS,
+    EXPERTS("num_experts", experts, "64"),
+    EXPERTS("num_local_experts", other_experts, "0"),
+    ROUTING("8"),
+    NORMALIZED,
+    CE_REFUSED("clip_qkv", "null", NULL, "q, k and v are not limited to a range"),
 };
 
 static const ce_key qwen3_moe_keys[] = {
@@ -126,5 +142,6 @@ bool ce_moe_is_sparse(const ce_llama_sizes *s, int64_t layer)
 }
 
 CE_LLAMA_FAMILY(mixtral, "MixtralForCausalLM");
+CE_LLAMA_FAMILY(olmoe, "OlmoeForCausalLM");
 CE_LLAMA_FAMILY(qwen2_moe, "Qwen2MoeForCausalLM");
 CE_LLAMA_FAMILY(qwen3_moe, "Qwen3MoeForCausalLM");

@@ -1,5 +1,5 @@
 /* neox.c - models with LayerNorm, rotary positions and a plain feed-forward: GPT-NeoX and Pythia (Black et al. 2022),
- * Falcon (Almazrouei et al. 2023) and StarCoder 2 (Lozhkov et al. 2024).
+ * Falcon (Almazrouei et al. 2023), Phi-1 to Phi-2 (Li et al. 2023) and StarCoder 2 (Lozhkov et al. 2024).
  *
  * Attention and feed-forward may read the same rows (parallel residual). Parameter names and layouts are those of
  * Hugging Face's transformers. */
@@ -32,6 +32,7 @@ typedef struct {
     const char *body, *tokens, *layers, *last_norm, *attention, *out, *up, *down;
     const char *fused; /* name of the one projection to q, k and v; NULL if there are three projections */
     const char *head;  /* name of the head; NULL means lm_head */
+    bool head_bias;    /* the head has a bias */
 } neox_names;
 
 static const neox_names gpt_neox = { .body = "gpt_neox",
@@ -62,6 +63,16 @@ static const neox_names starcoder2 = { .body = "model",
                                        .up = "c_fc",
                                        .down = "c_proj" };
 
+static const neox_names phi = { .body = "model",
+                                .tokens = "model.embed_tokens.weight",
+                                .layers = "model.layers",
+                                .last_norm = "model.final_layernorm",
+                                .attention = "self_attn",
+                                .out = "dense",
+                                .up = "fc1",
+                                .down = "fc2",
+                                .head_bias = true };
+
 #define AT(field) offsetof(neox_sizes, field)
 #define COMMON(type, vocab, max, width_, layers_, heads_, epsilon_name, std, tied_)                                                 \
     CE_ROWS_OF_SIZES(type, vocab, max, width_),                                                                                     \
@@ -88,6 +99,9 @@ static const neox_names starcoder2 = { .body = "model",
 #define FUNCTION(name, fallback)                                                                                       \
     CE_ROW(name, CHOICE, activation, "\"" fallback "\"", 0, 0, CE_FUNCTIONS,                                           \
            "activation function between the two linear layers of the feed-forward")
+#define PADDING                                                                                                        \
+    CE_ROW("pad_token_id", JSON, padding, "null", 0, 0, NULL,                                                          \
+           "id of the padding token, whose embedding gets no gradient, as in transformers; null: none")
 #define RATE(name, field, sentence) CE_ROW(name, NUMBER, field, "0", 0, 0.999, NULL, sentence)
 #define THETA(name)                                                                                                    \
     CE_ROW(name, NUMBER, theta, "10000", 1, 1e12, NULL, "base of the frequencies of rotary position embeddings (RoPE)")
@@ -136,13 +150,30 @@ static const ce_key falcon_keys[] = {
     CE_REFUSED("apply_residual_connection_post_layernorm", "false", "false", "transformers does not use it"),
 };
 
+static const ce_key phi_keys[] = {
+    COMMON("phi", "51200", "2048", "2048", "24", "32", "layer_norm_eps", "0.02", "false"),
+    INNER("intermediate_size", "8192"),
+    FUNCTION("hidden_act", "gelu_new"),
+    THETA("rope_theta"),
+    PADDING,
+    CE_ROW("num_key_value_heads", INT, keys, "0", 0, 1 << 14, NULL,
+           "number of key and value heads (grouped-query attention); null: num_attention_heads"),
+    CE_ROW("partial_rotary_factor", NUMBER, partial, "0.5", 1e-6, 1, NULL,
+           "share of the columns of a head, 0 to 1, to which RoPE is applied"),
+    RATE("attention_dropout", attention_dropout,
+         "probability of dropout on the attention probabilities (after the softmax)"),
+    RATE("resid_pdrop", dropout,
+         "probability of dropout on the outputs of attention and feed-forward before they are added to the residual"),
+    RATE("embd_pdrop", embed_dropout, "probability of dropout on the embeddings"),
+    CE_REFUSED("qk_layernorm", "false", "false", "LayerNorms of q and k are not implemented"),
+};
+
 static const ce_key starcoder2_keys[] = {
     COMMON("starcoder2", "49152", "4096", "3072", "30", "24", "norm_epsilon", "0.018042", "true"),
     INNER("intermediate_size", "12288"),
     FUNCTION("hidden_act", "gelu_pytorch_tanh"),
     THETA("rope_theta"),
-    CE_ROW("pad_token_id", JSON, padding, "null", 0, 0, NULL,
-           "id of the padding token, whose embedding gets no gradient, as in transformers; null: none"),
+    PADDING,
     CE_ROW("num_key_value_heads", INT, keys, "2", 1, 1 << 14, NULL,
            "number of key and value heads (grouped-query attention); must divide num_attention_heads"),
     CE_ROW("head_dim", INT, head, "0", 0, CS_ROPE_WIDTH, NULL,
@@ -388,7 +419,8 @@ static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_
                           .init = init,
                           .owner = s->tied ? embed : NULL,
                           .table = table,
-                          .head = names->head };
+                          .head = names->head,
+                          .bias = names->head_bias };
     cs_model_add(*model, &ce_ends_head, "", &last);
     state_facts(facts, s, names);
     return CS_OK;
@@ -429,10 +461,23 @@ static cs_status build_starcoder2(cs_model **model, ce_model_facts *facts, const
     return build(model, facts, input, &s, &starcoder2);
 }
 
+static cs_status build_phi(cs_model **model, ce_model_facts *facts, const ce_family_input *input)
+{
+    neox_sizes s = *(const neox_sizes *)input->settings;
+    s.keys = s.keys ? s.keys : s.heads;
+    s.bias = s.mlp_bias = s.parallel = true;
+    s.norms = 1;
+    if (s.tied)
+        ce_json_fault(input->doc, input->path,
+                      "not supported: tie_word_embeddings true, because the head of this model_type has a bias");
+    return build(model, facts, input, &s, &phi);
+}
+
 #define FAMILY(name, class)                                                                                            \
     {                                                                                                                  \
 #name, class, CE_KEYS(name##_keys), sizeof(neox_sizes), build_##name                                           \
     }
 const ce_family ce_family_gpt_neox = FAMILY(gpt_neox, "GPTNeoXForCausalLM");
 const ce_family ce_family_falcon = FAMILY(falcon, "FalconForCausalLM");
+const ce_family ce_family_phi = FAMILY(phi, "PhiForCausalLM");
 const ce_family ce_family_starcoder2 = FAMILY(starcoder2, "Starcoder2ForCausalLM");

@@ -163,6 +163,7 @@ static const struct {
     { "mixtral", "num_experts", "num_local_experts" },
     { "internlm3", "qkv_bias", "attention_bias" },
     { "internlm3", "bias", "mlp_bias" },
+    { "olmoe", "num_local_experts", "num_experts" },
     { "qwen3_moe", "num_local_experts", "num_experts" },
 };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 typedef struct {
-    double theta, factor, low, high, original, attention, fast, slow, partial, mscale, mscale_all;
+    double theta, factor, low, high, original, attention, fast, slow, partial, mscale, mscale_all, alpha;
     int type, old_type;
     bool truncate;
     json_t *shorter, *longer;
@@ -37,6 +37,10 @@ static const ce_key keys[] = {
     { "partial_rotary_factor", CE_KEY_NUMBER, AT(partial), "null", 1e-6, 1, NULL,
       "share of the columns of a head, 0 to 1, to which RoPE is applied" },
     { "mscale", CE_KEY_NUMBER, AT(mscale), "null", 0, 1e6, NULL, "yarn: factor in the numerator of attention_factor" },
+    { "alpha", CE_KEY_NUMBER, AT(alpha), "null", 0, 1e6, NULL, "dynamic, in Hunyuan: rope_theta grows with it" },
+    { "llama_4_scaling_beta", CE_KEY_INERT, 0, "null", 0, 0, NULL,
+      "it scales queries beyond original_max_position_embeddings, and longer texts are refused" },
+    { "max_position_embeddings", CE_KEY_INERT, 0, "null", 0, 0, NULL, "the key of config.json itself is used" },
     { "mscale_all_dim", CE_KEY_NUMBER, AT(mscale_all), "null", 0, 1e6, NULL, "yarn: that in its denominator" },
 };
 
@@ -95,6 +99,8 @@ static void take(cs_rope_sizes *sizes, const rope_keys *k, const ce_rotary_input
                       : k->original > 0   ? k->original
                                           : (double)input->positions;
     take_part(sizes, k, type, input, doc, path);
+    if (input->ntk_alpha && type == DYNAMIC && k->alpha > 0)
+        sizes->theta *= pow(k->alpha, (double)sizes->width / (double)(sizes->width - 2));
     if (type == LONGROPE || type == SU) {
         sizes->kind = CS_ROPE_LONG;
         sizes->attention = k->attention;

@@ -16,6 +16,7 @@ typedef struct {
     /* value of original_max_position_embeddings at the top level of config.json. If it is 0, the key of the same name
      * in the object `parameters` or `scaling` is read; without this key, the value is `positions`. */
     int64_t original;
+    bool ntk_alpha; /* true: with rope_type "dynamic", "alpha" enlarges theta (Hunyuan) */
 } ce_rotary_input;
 
 /* Reads the settings. Faults are added to doc; `path` is the path in doc of the object with the keys of config.json. */

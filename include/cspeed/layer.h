@@ -124,6 +124,7 @@ typedef struct {
     /* RMS norms over each head, or over all heads of q and all heads of k; NULL if there are none */
     cs_param *q_norm, *k_norm;
     bool plus_one;  /* the factors of q_norm and k_norm are 1 + weight */
+    bool late;      /* q_norm and k_norm follow the rotation */
     float epsilon;  /* epsilon of q_norm and k_norm */
     float rate;     /* probability of dropout on the attention probabilities */
     uint64_t place; /* the random key of the attention's dropout, see cs_residual_place */
@@ -152,6 +153,8 @@ typedef struct {
     cs_init init;
     /* norm_whole: a norm takes all heads of q (or of k) as one row. norm_plus_one: the norm's factor is 1 + weight */
     bool norm_whole, norm_plus_one;
+    bool norm_late;              /* the norms follow the rotary positions instead of preceding them */
+    const char *q_norm, *k_norm; /* names of the norms; NULL means q_norm and k_norm */
     /* name of one fused projection to q, k and v; NULL if there are three projections q_proj, k_proj and v_proj */
     const char *fused;
     bool grouped;    /* the fused projection returns the heads in groups, see cs_op_ungroup_heads */
@@ -277,6 +280,9 @@ void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy);
 /* Parameter: NAME.weight (outputs, inputs). cs_head_share uses the table `name` of the unit `owner` instead: the head is
  * tied to the embedding. The table is padded on the device (cs_param.padded). */
 void cs_head_declare(cs_linear *head, cs_unit *unit, const char *name, int64_t inputs, int64_t outputs, cs_init init);
+/* Like cs_head_declare, with the parameter NAME.bias (outputs); the table is not padded. */
+void cs_head_declare_biased(cs_linear *head, cs_unit *unit, const char *name, int64_t inputs, int64_t outputs,
+                            cs_init init);
 void cs_head_share(cs_linear *head, cs_unit *unit, cs_unit *owner, const char *name);
 /* Returns the logits of the whole vocabulary for x (rows, inputs), with the soft cap `cap` unless it is 0. */
 cs_tensor cs_head_predict(const cs_linear *head, cs_pass *pass, cs_tensor x, float cap);

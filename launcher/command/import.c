@@ -44,6 +44,8 @@ static cs_status import_checked(const cl_weights_request *request, ce_source *so
     if (status == CS_OK)
         status = ce_huggingface_check(source, model, &facts, request->from);
     cs_model_free(model);
+    if (status == CS_OK && facts.wrapped)
+        status = ce_huggingface_wrap(source, facts.wrapped, request->from);
     return status == CS_OK ? write_all(request, source, ce_json_root(doc)) : status;
 }
 

@@ -32,6 +32,7 @@ CASES = {
     "qm3": {"model_type": "qwen3_moe", **QWEN, "num_hidden_layers": 3, "mlp_only_layers": [1], "norm_topk_prob": True,
             "head_dim": 6, "use_sliding_window": True, "sliding_window": 5, "output_router_logits": True,
             "router_aux_loss_coef": 0.1},
+    "olm": {"model_type": "olmoe", **SMALL, "num_experts": 5, "num_experts_per_tok": 2, "norm_topk_prob": True},
     "qmr": {"model_type": "qwen3_moe", **QWEN, "num_experts_per_tok": 1, "attention_bias": True},
 }
 MIXTRAL = {"gate": "w1", "up": "w3", "down": "w2"}

@@ -71,6 +71,17 @@ NEWER = {
              "tie_word_embeddings": False},
     "glm": {"model_type": "glm", **KEYS, "head_dim": 8, "attention_bias": False},
     "glm4": {"model_type": "glm4", **KEYS, "head_dim": 8},
+    "mins": {"model_type": "ministral", **KEYS, "head_dim": 6, "num_hidden_layers": 3, "sliding_window": 4,
+             "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
+    "min3": {"model_type": "ministral3", **KEYS, "head_dim": 8,
+             "rope_parameters": {"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 16,
+                                 "beta_fast": 2.0, "beta_slow": 0.5, "mscale": 1.0, "mscale_all_dim": 1.0,
+                                 "llama_4_scaling_beta": 0.1}},
+    "huny": {"model_type": "hunyuan_v1_dense", **KEYS, "head_dim": 6,
+             "rope_scaling": {"type": "dynamic", "alpha": 50.0, "factor": 1.0, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0,
+                              "mscale_all_dim": 1.0}},
+    "phi2": {"model_type": "phi", **SMALL, "hidden_size": 32},
+    "phik": {"model_type": "phi", **SMALL, "num_key_value_heads": 2, "partial_rotary_factor": 1.0, "hidden_act": "relu"},
 }
 FILES = {"families_tiny.golden": CASES, "families_newer.golden": NEWER}
 

@@ -475,11 +475,15 @@ static void fused_experts(const char *python, const char *kind)
 
 START_TEST(transformers_agrees)
 {
-    static const char *const kinds[] = { "gpt2",      "llama",    "llama3",     "mistral", "qwen2",      "qwen3",
-                                         "smollm",    "pythia",   "neox",       "gemma2",  "gemma3",     "phi3",
-                                         "phi4",      "phi4long", "olmo2",      "granite", "starcoder2", "falcon",
-                                         "falcon40b", "falconrw", "gpt2layers", "mixtral", "qwen2moe",   "qwen3moe" };
-    static const char *const experts[] = { "mixtral", "qwen2moe", "qwen3moe" };
+    static const char *const kinds[] = {
+        "gpt2",      "llama",      "llama3",     "mistral", "qwen2",     "qwen3",        "smollm",
+        "pythia",    "neox",       "gemma2",     "gemma3",  "phi3",      "phi4",         "phi4long",
+        "olmo2",     "granite",    "starcoder2", "falcon",  "falcon40b", "falconrw",     "gpt2layers",
+        "mixtral",   "qwen2moe",   "qwen3moe",   "gemma",   "smollm3",   "olmo3",        "seedoss",
+        "arcee",     "internlm3",  "ernie",      "cohere",  "cohere2",   "glm",          "glm4",
+        "ministral", "ministral3", "hunyuan",    "phi2",    "olmoe",     "gemma3images", "mistral3images"
+    };
+    static const char *const experts[] = { "mixtral", "qwen2moe", "qwen3moe", "olmoe" };
     const char *python = getenv("CSPEED_PEER_PYTHON");
     if (!python)
         printf("skipped: CSPEED_PEER_PYTHON names no Python with transformers\n");

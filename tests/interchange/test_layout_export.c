@@ -95,7 +95,8 @@ START_TEST(exports_have_the_logits_of_golden_files)
     static const char *const families[] = { "neox", "gem2", "gem3", "phi", "olmo", "granite", "star", "falo", "fals" };
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         check_model("families_tiny.golden", families[i]);
-    static const char *const newer[] = { "gem1", "smolw", "olm3", "seedo", "arcee", "intern", "ernie", "coh2", "glm4" };
+    static const char *const newer[] = { "gem1",  "smolw", "olm3", "seedo", "arcee", "intern",
+                                         "ernie", "coh2",  "glm4", "huny",  "phi2" };
     for (size_t i = 0; i < sizeof newer / sizeof *newer; i++)
         check_model("families_newer.golden", newer[i]);
     check_model("llama_tiny.golden", "llama");
@@ -127,12 +128,12 @@ static void train_theirs(const char *python, const char *kind, int number)
 
 START_TEST(transformers_reads_exports)
 {
-    static const char *const kinds[] = { "gpt2",     "llama3",    "smollm",    "qwen2",    "qwen3",      "mistral",
-                                         "pythia",   "neox",      "gemma2",    "gemma3",   "phi3",       "olmo2",
-                                         "granite",  "falcon",    "falcon40b", "falconrw", "starcoder2", "mixtral",
-                                         "qwen2moe", "qwen3moe",  "gemma",     "smollm3",  "olmo3",      "seedoss",
-                                         "arcee",    "internlm3", "ernie",     "cohere",   "cohere2",    "glm",
-                                         "glm4" };
+    static const char *const kinds[] = { "gpt2",     "llama3",    "smollm",     "qwen2",    "qwen3",      "mistral",
+                                         "pythia",   "neox",      "gemma2",     "gemma3",   "phi3",       "olmo2",
+                                         "granite",  "falcon",    "falcon40b",  "falconrw", "starcoder2", "mixtral",
+                                         "qwen2moe", "qwen3moe",  "gemma",      "smollm3",  "olmo3",      "seedoss",
+                                         "arcee",    "internlm3", "ernie",      "cohere",   "cohere2",    "glm",
+                                         "glm4",     "ministral", "ministral3", "hunyuan",  "phi2",       "olmoe" };
     const char *python = getenv("CSPEED_PEER_PYTHON");
     if (!python)
         printf("skipped: CSPEED_PEER_PYTHON names no Python with transformers\n");

@@ -14,8 +14,8 @@ static const char *const models[] = { "neox",    "neot", "gem2", "gem3", "phi", 
                                       "granite", "star", "fal",  "falo", "falq", "fals",     "gptlayer", "gptrelu" };
 enum { MODELS = sizeof models / sizeof *models };
 
-static const char *const newer[] = { "gem1",   "smol",  "smolw", "olm3", "seed", "seedo", "arcee",
-                                     "intern", "ernie", "cohe",  "coh2", "glm",  "glm4" };
+static const char *const newer[] = { "gem1", "smol", "smolw", "olm3", "seed", "seedo", "arcee", "intern", "ernie",
+                                     "cohe", "coh2", "glm",   "glm4", "mins", "min3",  "huny",  "phi2",   "phik" };
 enum { NEWER = sizeof newer / sizeof *newer };
 
 static void check_all(against_case how)

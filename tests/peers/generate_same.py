@@ -21,6 +21,8 @@ def models(vocabulary):
     """Small random models of all kinds of hf_logits.py, with this vocabulary and 128 positions. Those with longrope have
     128 original ones too: generate turns no text by long_factor."""
     for kind, (family, sizes) in KINDS.items():
+        if "text_config" in sizes:  # the text model is another kind
+            continue
         positions = {"n_positions": 128} if family == "gpt2" else {"max_position_embeddings": 128}
         if "original_max_position_embeddings" in sizes:
             positions["original_max_position_embeddings"] = 128

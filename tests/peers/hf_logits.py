@@ -19,6 +19,8 @@ import transformers
 SMALL = {"vocab_size": 61, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
 OTHER = {key: value for key, value in SMALL.items() if key != "num_key_value_heads"}
+VISION = {"model_type": "siglip_vision_model", "hidden_size": 12, "intermediate_size": 16, "num_hidden_layers": 1,
+          "num_attention_heads": 2, "image_size": 16, "patch_size": 8}
 FALCON = {key: value for key, value in OTHER.items() if key != "intermediate_size"}
 KINDS = {
     "gpt2": ("gpt2", {"vocab_size": 61, "n_positions": 64, "n_embd": 24, "n_layer": 2, "n_head": 3,
@@ -70,14 +72,31 @@ KINDS = {
     "cohere2": ("cohere2", {**SMALL, "logit_scale": 0.5, "sliding_window": 5, "sliding_window_pattern": 2}),
     "glm": ("glm", {**SMALL, "head_dim": 8, "pad_token_id": 0}),
     "glm4": ("glm4", {**SMALL, "head_dim": 8, "pad_token_id": 0}),
+    "ministral": ("ministral", {**SMALL, "head_dim": 8, "sliding_window": 5}),
+    "ministral3": ("ministral3", {**SMALL, "head_dim": 8}),
+    "hunyuan": ("hunyuan_v1_dense", {**SMALL, "head_dim": 8, "pad_token_id": 0}),
+    "phi2": ("phi", {**OTHER, "hidden_size": 32}),
+    "olmoe": ("olmoe", {**SMALL, "num_experts": 4, "num_experts_per_tok": 2, "pad_token_id": 0}),
+    "gemma3images": ("gemma3", {"text_config": {"model_type": "gemma3_text", **SMALL, "head_dim": 8, "query_pre_attn_scalar": 9,
+                                                "sliding_window": 5}, "vision_config": VISION, "mm_tokens_per_image": 1}),
+    "mistral3images": ("mistral3", {"text_config": {"model_type": "mistral", **SMALL, "head_dim": 8},
+                                    "vision_config": {**VISION, "model_type": "pixtral", "head_dim": 6},
+                                    "tie_word_embeddings": False}),
     "smollm": ("llama", {**SMALL, "num_attention_heads": 3, "num_key_value_heads": 1, "tie_word_embeddings": True,
                          "rms_norm_eps": 1e-5}),
 }
 
 
+def class_of(config):
+    """Models with images have another class; only their text model is compared."""
+    images = hasattr(config, "vision_config")
+    return transformers.AutoModelForImageTextToText if images else transformers.AutoModelForCausalLM
+
+
 def random_model(kind):
     family, sizes = KINDS[kind]
-    model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(family, **sizes))
+    config = transformers.AutoConfig.for_model(family, **sizes)
+    model = class_of(config).from_config(config)
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for name, value in model.named_parameters():
@@ -106,8 +125,9 @@ def same(folder, other):
 
 
 def logits(folder, out):
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    tokens = (7 * torch.arange(16) % model.config.vocab_size).view(2, 8)
+    config = transformers.AutoConfig.from_pretrained(folder)
+    model = class_of(config).from_pretrained(folder, dtype=torch.float32).eval()
+    tokens = (7 * torch.arange(16) % config.get_text_config().vocab_size).view(2, 8)
     with torch.no_grad():
         model(input_ids=tokens).logits.float().numpy().astype("<f4").tofile(out)
 

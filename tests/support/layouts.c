@@ -73,6 +73,15 @@ const layout_model layout_models[] = {
       "{\"model_type\": \"cohere2\", \"layer_norm_eps\": 1e-5, \"logit_scale\": 0.3, \"sliding_window\": 4, "
       "\"sliding_window_pattern\": 2, \"intermediate_size\": 27, \"num_key_value_heads\": 2, " NEOX("24", "6"),
       ATTENTION_DROPOUT, NULL },
+    { "hunyuan_v1_dense", "{\"model_type\": \"hunyuan_v1_dense\", " LLAMA("20", "6", "2", "6"), ATTENTION_DROPOUT,
+      NULL },
+    { "ministral3", "{\"model_type\": \"ministral3\", " LLAMA("20", "6", "2", "8"), ATTENTION_DROPOUT, NULL },
+    { "phi", "{\"model_type\": \"phi\", \"intermediate_size\": 27, \"num_key_value_heads\": 2, " NEOX("24", "6"),
+      ", \"resid_pdrop\": 0.1, \"embd_pdrop\": 0.1, \"attention_dropout\": 0.1", NULL },
+    { "olmoe",
+      "{\"model_type\": \"olmoe\", \"num_experts\": 5, \"num_experts_per_tok\": 3, \"output_router_logits\": "
+      "true, " LLAMA("20", "6", "2", "4"),
+      ATTENTION_DROPOUT, NULL },
     { "glm4", "{\"model_type\": \"glm4\", " LLAMA("20", "6", "2", "8"), ATTENTION_DROPOUT, NULL },
     { "granite",
       "{\"model_type\": \"granite\", \"embedding_multiplier\": 3.0, \"residual_multiplier\": 0.4, "
