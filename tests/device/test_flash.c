@@ -19,13 +19,18 @@ static cs_stream *stream;
 static ce_isa chosen;    /* the set of instructions with which the device was opened */
 static uint64_t keys[4]; /* each sample's key for the random numbers of dropout */
 
-static void open_device(void)
+static void open_threads(int threads)
 {
     for (uint64_t b = 0; b < 4; b++)
         keys[b] = cs_rng_mix(77, b);
-    device = near_open(1);
+    device = near_open(threads);
     chosen = device->isa;
     stream = ce_device_stream(device, CE_COMPUTE);
+}
+
+static void open_device(void)
+{
+    open_threads(1);
 }
 
 /* The ways to compute: in one of the three types, or in bf16 with native products if this CPU has them. TILES: the
@@ -226,6 +231,8 @@ START_TEST(attention_attends)
         { 2, 49, 2, 2, 160, 0, 0, 0, 0.6f },
         { 1, 33, 2, 1, 260, 0, 0, 0.3f, 0.5f },
         { 1, 20, 1, 1, 264, 0, 0, 0, 0 },
+        { 1, 530, 2, 1, 64, 300, 0, 0.2f, 0 },
+        { 1, 520, 1, 1, 40, 0, 130, 0, 0.7f },
     };
     cs_dtype dtype;
     open_device();
@@ -250,6 +257,40 @@ START_TEST(shapes_of_cudnn_attend)
         for (int dtype = CS_BF16; dtype <= CS_F16; dtype++)
             check_attention((cs_dtype)dtype, sizes[i]);
     near_close();
+}
+END_TEST
+
+/* Computes y and dqkv on a device with this number of threads, and returns whether the device has the way `way`. */
+static bool run_with_threads(int threads, int way, attention_case given, cs_tensor results[3])
+{
+    int rows = given.B * given.T, C = given.queries * given.D, W = C + 2 * given.keys * given.D;
+    cs_dtype dtype;
+    open_threads(threads);
+    bool has = set_way(way, &dtype);
+    if (has) {
+        cs_tensor qkv = near_random(dtype, rows, W, 1, 1), dy = near_random(dtype, rows, C, 2, 1);
+        results[0] = near_new(dtype, rows, C), results[1] = near_new(CS_F32, given.B * given.queries, given.T);
+        results[2] = near_new(dtype, rows, W);
+        run(results[0], results[1], qkv, given, (cs_tensor){ 0 });
+        run_grad(results[2], dy, results[0], results[1], qkv, given, (cs_tensor){ 0 });
+        near_free(qkv), near_free(dy);
+    }
+    near_close();
+    return has;
+}
+
+START_TEST(threads_do_not_change_bits)
+{
+    attention_case given = { .B = 2, .T = 270, .queries = 4, .keys = 2, .D = 64, .window = 200, .rate = 0.2f };
+    for (int way = CS_F32; way < WAYS; way++) {
+        cs_tensor one[3], more[3];
+        if (!run_with_threads(1, way, given, one) || !run_with_threads(near_threads(3), way, given, more))
+            continue;
+        for (int i = 0; i < 3; i++) {
+            ck_assert(near_same_bits("more threads", more[i], one[i]));
+            near_free(one[i]), near_free(more[i]);
+        }
+    }
 }
 END_TEST
 
@@ -383,5 +424,5 @@ START_TEST(new_positions_see_the_cache)
 }
 END_TEST
 
-SUITE_MAIN("flash", attention_attends, shapes_of_cudnn_attend, samples_in_pieces_have_the_bits_of_each_alone,
-           large_scores_do_not_overflow, new_positions_see_the_cache)
+SUITE_MAIN("flash", attention_attends, shapes_of_cudnn_attend, threads_do_not_change_bits,
+           samples_in_pieces_have_the_bits_of_each_alone, large_scores_do_not_overflow, new_positions_see_the_cache)
