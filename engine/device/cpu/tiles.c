@@ -5,7 +5,7 @@
  * below 2^-126 count as 0, both factors and results. */
 #include "device/cpu/tiles.h"
 
-#if defined(__AMX_TILE__) && defined(__AMX_BF16__) && !defined(CE_TILES_MODEL)
+#ifdef CE_TILES_ARE_INSTRUCTIONS
 
 void ce_tiles_open(void)
 {

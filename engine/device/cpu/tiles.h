@@ -21,9 +21,20 @@ enum { CE_TILE_ROWS = 16, CE_TILE_ROW_BYTES = 64, CE_TILE_BYTES = 1024, CE_TILE_
 void ce_tiles_open(void);  /* makes the eight tiles usable by the calling thread; their content is zero */
 void ce_tiles_close(void); /* releases them */
 
-#if defined(__AMX_TILE__) && defined(__AMX_BF16__) && !defined(CE_TILES_MODEL)
-/* Memory from an address on, of unknown length, as an operand of an instruction. */
+/* Clang 14 defines the second pair of names. */
+#if ((defined(__AMX_TILE__) && defined(__AMX_BF16__)) || (defined(__AMXTILE__) && defined(__AMXBF16__))) &&            \
+    !defined(CE_TILES_MODEL)
+#define CE_TILES_ARE_INSTRUCTIONS
+#endif
+
+#ifdef CE_TILES_ARE_INSTRUCTIONS
+/* Memory from an address on, of unknown length, as an operand of an instruction. Clang wants a length, which it does not
+ * use. */
+#ifdef __clang__
+#define CE_TILES_FROM(type, address) (*(type(*)[1 << 20])(address))
+#else
 #define CE_TILES_FROM(type, address) (*(type(*)[])(address))
+#endif
 typedef char __attribute__((may_alias)) ce_tiles_byte;
 /* Loads 16 rows of 64 bytes; the rows are `stride` bytes apart. `tile` is a number from 0 to 7, written as digits. */
 #define CE_TILES_LOAD(tile, from, stride)                                                                              \
