@@ -77,6 +77,8 @@ cs_status ce_huggingface_write(const ce_huggingface_output *output, ce_source *s
 
 typedef struct {
     bool typed; /* True if output->dtype is set. */
+    /* NULL, or the type of the matrices of a GGUF file (gguf.h), which output->folder then names. */
+    const char *gguf;
     bool merge; /* True if adapters are added to the weights. A checkpoint without adapters then gives CS_BAD_CONFIG. */
 } ce_huggingface_choice;
 /* Writes the weights of a checkpoint as ce_huggingface_write does, with the config.json of its model. `dir` and `tag`

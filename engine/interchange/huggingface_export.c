@@ -1,5 +1,8 @@
 /* huggingface_export.c - exports a checkpoint as a Hugging Face folder. */
 #include "interchange/huggingface.h"
+#include "base/files.h"
+#include "base/must.h"
+#include "interchange/gguf.h"
 #include "interchange/peft.h"
 
 #include <string.h>
@@ -43,12 +46,59 @@ static cs_status choose(ce_source *source, ce_huggingface_output *all, ce_huggin
     return ce_peft_adapters(source, lora);
 }
 
+static cs_status write_gguf(const ce_huggingface_output *all, const char *type, ce_source *source)
+{
+    ce_gguf_output output = { .file = all->folder,
+                              .config = all->config,
+                              .tokenizer = all->tokenizer ? all->tokenizer : all->beside,
+                              .chat = all->chat };
+    if (all->adapter)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: adapters alone in a GGUF file: --merge writes the complete model");
+    if (!ce_gguf_type_find(&output.type, type))
+        return ce_fail(CS_BAD_CONFIG, "--gguf %s: f32, f16, bf16, q8_0 or q4_0 is needed", type);
+    return ce_gguf_write(&output, source);
+}
+
+static cs_status write_chosen(const ce_huggingface_output *all, ce_huggingface_choice choice, ce_source *source)
+{
+    return choice.gguf ? write_gguf(all, choice.gguf, source) : ce_huggingface_write(all, source);
+}
+
+/* Exports a Hugging Face folder, which only a GGUF file makes sense for. */
+static cs_status export_folder(ce_source *source, const ce_huggingface_output *output, ce_huggingface_choice choice,
+                               const char *folder)
+{
+    ce_json *doc = NULL;
+    cs_model *model = NULL;
+    ce_model_facts facts = { 0 };
+    ce_huggingface_output all = *output;
+    CE_FREED char *path = ce_files_join(folder, "config.json");
+    CE_TRY(ce_huggingface_open(source, folder));
+    cs_status status = ce_json_open(&doc, path);
+    if (status == CS_OK)
+        status = ce_huggingface_open_model(&model, &facts, doc, folder);
+    if (status == CS_OK)
+        status = ce_huggingface_check(source, model, &facts, folder);
+    all.config = doc ? ce_json_root(doc) : NULL;
+    all.beside = folder;
+    if (status == CS_OK)
+        status = write_gguf(&all, choice.gguf, source);
+    cs_model_free(model);
+    ce_json_close(doc);
+    if (status != CS_OK)
+        ce_source_close(source);
+    return status;
+}
+
 cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *output, ce_huggingface_choice choice,
                                 const char *dir, const char *tag)
 {
     json_t *config = NULL;
     json_t *provenance;
     ce_huggingface_output all = *output;
+    if (choice.gguf && ce_files_holds(dir, "config.json") && !tag)
+        return export_folder(source, output, choice, dir);
     CE_TRY(ce_source_checkpoint_open(source, &provenance, dir, tag));
     all.config = json_object_get(provenance, "model");
     if (!choice.typed)
@@ -66,7 +116,7 @@ cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *
     if (status == CS_OK && wrapped)
         status = ce_huggingface_wrap(source, wrapped, folder);
     if (status == CS_OK)
-        status = all.config ? ce_huggingface_write(&all, source)
+        status = all.config ? write_chosen(&all, choice, source)
                             : ce_fail(CS_UNSUPPORTED,
                                       "not supported: exporting %s, because its model was defined by a program: only "
                                       "a model that cspeed.model names has a config.json",

@@ -143,6 +143,16 @@ static json_t *value_of(const json_t *config, const ce_key *key)
     return value && !json_is_null(value) ? json_incref(value) : json_loads(key->fallback, JSON_DECODE_ANY, NULL);
 }
 
+json_t *ce_models_value(const json_t *config, const char *key)
+{
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const ce_family *family = type ? find(type) : NULL;
+    for (int i = 0; family && i < family->key_count; i++)
+        if (strcmp(family->keys[i].name, key) == 0)
+            return value_of(config, &family->keys[i]);
+    return NULL;
+}
+
 /* True if the value is a size of 0, which means that the size follows from other keys. */
 static bool is_derived(const ce_key *key, const json_t *value)
 {

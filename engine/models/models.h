@@ -26,6 +26,9 @@ typedef struct {
  * if there are any. Warnings of doc name keys without effect. Values of keys with two names are moved to the name that the
  * family's table has. */
 cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, json_t *config, const char *path);
+/* Returns the value of a key of a config.json, or the default of its family, as a new reference; NULL if the family has no
+ * such key. */
+json_t *ce_models_value(const json_t *config, const char *key);
 /* Sets *description, which the caller owns, to a copy of `config` that has the key "architectures", because transformers
  * needs this key. */
 void ce_models_describe(json_t **description, const ce_model_facts *facts, json_t *config);

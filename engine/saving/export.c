@@ -17,7 +17,7 @@ static cs_status write_folder(const ce_settings *settings, const char *dir, cons
                                      .max_shard = LARGEST_SHARD * INT64_C(1000000000),
                                      .beside = settings->model_path,
                                      .tokenizer = settings->tokenizer };
-    ce_huggingface_choice choice = { settings->export_dtype != CE_EXPORT_AUTO, settings->lora.merge };
+    ce_huggingface_choice choice = { .typed = settings->export_dtype != CE_EXPORT_AUTO, .merge = settings->lora.merge };
     CE_TRY(ce_huggingface_export(&source, &output, choice, dir, tag));
     ce_source_close(&source);
     return CS_OK;

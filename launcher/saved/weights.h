@@ -14,6 +14,7 @@ typedef struct {
     bool merge;   /* the flag --merge of `cspeed export` */
     bool lenient; /* --lenient: keys of config.json that are unknown or not supported only warn */
     int64_t max_shard;
+    const char *gguf; /* the value of --gguf of `cspeed export`, or NULL */
     bool formed; /* true: --dtype or --max_shard was given */
 } cl_weights_request;
 
