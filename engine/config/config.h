@@ -30,8 +30,8 @@ enum { CE_PACK_WINDOWS, CE_PACK_DOCUMENTS };                             /* valu
 enum { CE_EXPORT_AUTO, CE_EXPORT_FP32, CE_EXPORT_BF16, CE_EXPORT_FP16 }; /* values of the key `export_dtype` */
 enum { CE_BEST_LOSS, CE_BEST_ACCURACY, CE_BEST_MARGIN };                 /* values of the key `best_metric` */
 enum { CE_EVALUATE_ON_ALL, CE_EVALUATE_ON_RANK0 };
-/* values of the key `products`; from CE_PRODUCTS_FIXED on, they are in the order of the enum ce_method */
-enum { CE_PRODUCTS_AUTO, CE_PRODUCTS_FIXED, CE_PRODUCTS_NATIVE, CE_PRODUCTS_SGEMM, CE_PRODUCTS_PACKED };
+/* values of the key `products`; those from CE_PRODUCTS_FIXED on are in the order of the enum ce_method */
+enum { CE_PRODUCTS_AUTO, CE_PRODUCTS_FIXED };
 enum { CE_RECOMPUTE_NONE, CE_RECOMPUTE_UNIT };       /* values of the key `recompute` */
 enum { CE_BAD_LATEST_FALLBACK, CE_BAD_LATEST_FAIL }; /* values of the key `on_bad_latest` */
 enum { CE_TAG_IGNORE, CE_TAG_WARN, CE_TAG_FAIL };    /* values of the key `checkpoint.tag_validation` */

@@ -119,7 +119,7 @@ static int read_entry(ce_product_choice *choice, const char *text)
     char a, b, method[16];
     long long rows, columns;
     int length = 0;
-    if (sscanf(text, "%c%c %lldx%lld %15[a-z], %n", &a, &b, &rows, &columns, method, &length) < 5 || length == 0)
+    if (sscanf(text, "%c%c %lldx%lld %15[a-z0-9], %n", &a, &b, &rows, &columns, method, &length) < 5 || length == 0)
         return 0;
     int found = index_of(method_names, CE_METHODS, method);
     if (!strchr("nt", a) || !strchr("nt", b) || rows < 1 || columns < 1 || found < 0 || choice->count == CE_PRODUCTS)
@@ -138,7 +138,7 @@ bool ce_products_read(ce_product_choice *choice, const char *text)
     int type = index_of(type_names, CS_F16 + 1, word);
     for (const char *at = text + length; (step = read_entry(choice, at)) > 0; at += step)
         length += step;
-    int others = sscanf(text + length, "others %15[a-z]", word) == 1 ? index_of(method_names, CE_METHODS, word) : -1;
+    int others = sscanf(text + length, "others %15[a-z0-9]", word) == 1 ? index_of(method_names, CE_METHODS, word) : -1;
     if (type < 0 || others < 0)
         return false;
     choice->dtype = (cs_dtype)type;
@@ -201,9 +201,9 @@ const ce_product_list *ce_device_product_list(const cs_device *device)
     return device->table->product_list ? device->table->product_list(device) : NULL;
 }
 
-unsigned ce_device_methods(cs_device *device, cs_dtype dtype, bool slow)
+unsigned ce_device_methods(cs_device *device, cs_dtype dtype, bool asked)
 {
-    return device->table->methods ? device->table->methods(device, dtype, slow) : 0;
+    return device->table->methods ? device->table->methods(device, dtype, asked) : 0;
 }
 
 void ce_device_try_products(cs_device *device, ce_product_trial *trial)

@@ -9,10 +9,13 @@
 
 /* NATIVE: oneDNN's primitives, which read the matrices in their own type, without fp32 copies, and add in fp32. SGEMM:
  * oneDNN's sgemm, on fp32 copies of 16-bit matrices. PACKED: cspeed's own product, which converts to fp32 while it
- * packs. FIXED: SGEMM or PACKED by a rule about the shape, without a measurement. This list also gives the names of the
- * methods in text. */
+ * packs. TILES: cspeed's own product of bf16 matrices on the tile registers of AMX. X6 and X3: the same of fp32 matrices,
+ * each factor as the sum of three or two bf16 parts, of which six or three products are added up. FIXED: SGEMM or PACKED
+ * by a rule about the shape, without a measurement. This list also gives the names of the methods in text. */
 #define CE_PRODUCT_METHODS(METHOD)                                                                                     \
-    METHOD(FIXED, "fixed") METHOD(NATIVE, "native") METHOD(SGEMM, "sgemm") METHOD(PACKED, "packed")
+    METHOD(FIXED, "fixed")                                                                                             \
+    METHOD(NATIVE, "native") METHOD(SGEMM, "sgemm") METHOD(PACKED, "packed") METHOD(TILES, "tiles") METHOD(X6, "x6")   \
+        METHOD(X3, "x3")
 typedef enum {
 #define METHOD(word, name) CE_METHOD_##word,
     CE_PRODUCT_METHODS(METHOD)
@@ -93,9 +96,11 @@ typedef struct {
 double ce_products_pick(ce_product_choice *choice, const ce_product_trial *trial);
 
 /* ---- methods of an open device ---- */
-/* Returns the methods that this device offers for products of a type, as bits 1 << method. If `slow` is true, NATIVE is
- * included even if oneDNN has only reference code for it. The result is 0 if the device has no choice of methods. */
-unsigned ce_device_methods(cs_device *device, cs_dtype dtype, bool slow);
+/* Returns the methods that this device offers for products of a type, as bits 1 << method. If `asked` is true, the
+ * methods are included that only a user chooses: NATIVE even if oneDNN has only reference code for it, TILES and X6 even
+ * if the CPU has no tile registers (tiles.h), and X3, which is less exact than fp32. The result is 0 if the device has
+ * no choice of methods. */
+unsigned ce_device_methods(cs_device *device, cs_dtype dtype, bool asked);
 /* Measures the speed of the products of trial->list by running parts of them, and stores the results in *trial. A part
  * takes a fraction of a millisecond of one thread's CPU time. */
 void ce_device_try_products(cs_device *device, ce_product_trial *trial);

@@ -100,7 +100,7 @@ typedef struct {
     /* product_list is NULL except in the dry device */
     const ce_product_list *(*product_list)(const cs_device *device);
     /* methods, try_products, use_products, products and products_on are NULL if the device has no choice of methods */
-    unsigned (*methods)(cs_device *device, cs_dtype dtype, bool slow);
+    unsigned (*methods)(cs_device *device, cs_dtype dtype, bool asked);
     void (*try_products)(cs_device *device, ce_product_trial *trial);
     void (*use_products)(cs_device *device, const ce_product_choice *choice);
     const ce_product_choice *(*products)(const cs_device *device);

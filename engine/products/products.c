@@ -133,8 +133,14 @@ static void share(cs_engine *engine, ce_product_choice *choice)
     CE_ASSERT(ce_products_read(choice, sent.text));
 }
 
+/* `here`: whether it is this rank that lacks the method. */
 static cs_status refuse(const cs_engine *engine, ce_method asked, bool here)
 {
+    if (asked >= CE_METHOD_TILES)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: cspeed.products \"%s\", because it multiplies %s matrices, and this training "
+                       "multiplies another type; leave the key out",
+                       ce_method_name(asked), asked == CE_METHOD_TILES ? "bf16" : "fp32");
     return ce_fail(
         CS_UNSUPPORTED,
         "not supported: cspeed.products \"%s\", because %s for the CPU of %s (rank %d has %s); leave the key "
@@ -148,7 +154,7 @@ cs_status ce_products_agree(cs_engine *engine)
 {
     int asked = engine->settings->products;
     ce_product_choice choice = { .dtype = engine->settings->precision.products };
-    unsigned offered = ce_device_methods(engine->device, choice.dtype, asked == CE_PRODUCTS_NATIVE);
+    unsigned offered = ce_device_methods(engine->device, choice.dtype, asked != CE_PRODUCTS_AUTO);
     if (offered == 0) {
         if (asked != CE_PRODUCTS_AUTO)
             ce_log(CE_LOG_WARNING, "cspeed.products is for CPUs: this device multiplies in its own way");

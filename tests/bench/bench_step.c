@@ -2,7 +2,7 @@
  *
  *     bench_step [--model gpt2|llama-125m|llama-long] [--rounds N] [--steps N] [--accumulation N] [--vocabulary N]
  *                [--precision fp32|bf16] [--seq 64|256|2048|4096|8192] [--layout 1x2|2x1]
- *                [--stage 0,2,3] [--tp] [--products auto|fixed|native|sgemm|packed]
+ *                [--stage 0,2,3] [--tp] [--products auto|fixed|native|sgemm|packed|tiles|x6|x3]
  *                [--peer torch|pure|compiled|deepspeed]
  *     bench_step --device cuda [--model NAME] [--rounds N] [--steps N] [--vocabulary N] [--batch N]
  *                [--graphs on|off|both]
@@ -446,7 +446,7 @@ static selection read_choice(int argc, char **argv)
                           .choices = "gpt2|gpt2-xl|llama-125m|llama-long|llama-1b|llama-3b|llama-8b" },
                         { "--precision", .word = &choice.precision, .choices = "fp32|bf16" },
                         { "--layout", .word = &choice.layout, .choices = "1x2|2x1" },
-                        { "--products", .word = &products, .choices = "auto|fixed|native|sgemm|packed" },
+                        { "--products", .word = &products, .choices = "auto|fixed|native|sgemm|packed|tiles|x6|x3" },
                         { "--peer", .word = &peer_program, .choices = "torch|pure|compiled|deepspeed" },
                         { "--graphs", .word = &choice.graphs, .choices = "on|off|both" },
                         { "--stage", .word = &choice.stages, .choices = "0|1|2|3|0,1|0,2|0,3|2,3|0,2,3|0,1,2,3" },

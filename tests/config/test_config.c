@@ -309,7 +309,7 @@ START_TEST(test_refused)
         { "\"cspeed\": {\"data\": {\"long\": \"split\"}}",
           "cspeed.data.long: has no effect without cspeed.data.packing" },
         { "\"cspeed\": {\"strict\": true}", "not supported: cspeed.strict" },
-        { "\"cspeed\": {\"products\": \"fp32\"}", "one of auto|fixed|native|sgemm|packed is needed" },
+        { "\"cspeed\": {\"products\": \"fp32\"}", "one of auto|fixed|native|sgemm|packed|tiles|x6|x3 is needed" },
         { "\"cspeed\": {\"bf16_products\": \"fp32\"}", "not supported: cspeed.bf16_products, because its name is" },
         { "\"cspeed\": {\"comm_algorithms\": \"all_reduce=ring\"}", "not supported: cspeed.comm_algorithms, because" },
         { "\"cspeed\": {\"data\": {\"packing\": \"best\"}}", "one of windows|documents is needed" },

@@ -4,6 +4,7 @@
 #include "suite.h"
 
 #include "device/device.h"
+#include "device/products.h"
 #include "cspeed/ops.h"
 
 #include <math.h>
@@ -24,6 +25,16 @@ typedef struct {
 } example;
 
 static cs_stream *stream;
+static ce_method tiles = CE_METHOD_FIXED; /* the method on tiles that the device uses for its type, or FIXED */
+
+/* Opens the device, whose products are computed on tiles if `tiles` says so. */
+static void open_device(int threads)
+{
+    cs_device *device = near_open(threads);
+    stream = ce_device_stream(device, CE_COMPUTE);
+    ce_device_use_products(device,
+                           &(ce_product_choice){ .dtype = tiles == CE_METHOD_X6 ? CS_F32 : CS_BF16, .others = tiles });
+}
 
 static int32_t first_slot(const example *all, int e)
 {
@@ -129,7 +140,7 @@ static const cs_dtype types[] = { CS_F32, CS_BF16, CS_F16 };
 
 START_TEST(uneven_routings)
 {
-    stream = ce_device_stream(near_open(2), CE_COMPUTE);
+    open_device(2);
     for (int type = 0; type < 3; type++)
         for (int fresh = 0; fresh < 2; fresh++) {
             check(uneven, types[type], 0, fresh);
@@ -143,31 +154,35 @@ END_TEST
 START_TEST(factors_need_no_alignment)
 {
     static const shape s = { 3, 3, { 70, 0, 9 }, 24, 40 };
-    stream = ce_device_stream(near_open(2), CE_COMPUTE);
+    open_device(2);
     for (int type = 0; type < 3; type++)
         check(s, types[type], 1, true);
     near_close();
 }
 END_TEST
 
+static void check_threads(cs_dtype dtype)
+{
+    example one = make(uneven, dtype, 0), other = make(uneven, dtype, 0);
+    open_device(1);
+    run(&one, true);
+    near_close();
+    for (int threads = 2; threads <= 5; threads += 3) {
+        open_device(threads);
+        run(&other, true);
+        near_close();
+        ck_assert(near_same_bits("experts", other.y, one.y));
+        ck_assert(near_same_bits("experts_grad_input", other.dx, one.dx));
+        ck_assert(near_same_bits("experts_grad_weight", other.dw, one.dw));
+    }
+    drop(&one, 0);
+    drop(&other, 0);
+}
+
 START_TEST(threads_do_not_change_bits)
 {
-    for (int type = 0; type < 2; type++) {
-        example one = make(uneven, types[type], 0), other = make(uneven, types[type], 0);
-        stream = ce_device_stream(near_open(1), CE_COMPUTE);
-        run(&one, true);
-        near_close();
-        for (int threads = 2; threads <= 5; threads += 3) {
-            stream = ce_device_stream(near_open(threads), CE_COMPUTE);
-            run(&other, true);
-            near_close();
-            ck_assert(near_same_bits("experts", other.y, one.y));
-            ck_assert(near_same_bits("experts_grad_input", other.dx, one.dx));
-            ck_assert(near_same_bits("experts_grad_weight", other.dw, one.dw));
-        }
-        drop(&one, 0);
-        drop(&other, 0);
-    }
+    for (int type = 0; type < 2; type++)
+        check_threads(types[type]);
 }
 END_TEST
 
@@ -187,12 +202,29 @@ static void check_few(cs_dtype dtype, int few, int many)
 
 START_TEST(other_slots_do_not_change_bits)
 {
-    stream = ce_device_stream(near_open(1), CE_COMPUTE);
+    open_device(1);
     for (int type = 0; type < 3 && !near_is_cpu(); type++)
         check_few(types[type], 9, 140);
     near_close();
 }
 END_TEST
 
+START_TEST(experts_on_tiles)
+{
+    open_device(2);
+    bool there = near_is_cpu();
+    near_close();
+    for (int type = 0; type < 2 && there; type++) {
+        tiles = type ? CE_METHOD_TILES : CE_METHOD_X6;
+        open_device(2);
+        check(uneven, types[type], 0, false);
+        check(shapes[1], types[type], 0, true);
+        near_close();
+        check_threads(types[type]);
+    }
+    tiles = CE_METHOD_FIXED;
+}
+END_TEST
+
 SUITE_MAIN("expert_products", uneven_routings, factors_need_no_alignment, threads_do_not_change_bits,
-           other_slots_do_not_change_bits)
+           other_slots_do_not_change_bits, experts_on_tiles)

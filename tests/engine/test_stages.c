@@ -174,5 +174,34 @@ START_TEST(chunks_of_logits_alike)
 }
 END_TEST
 
+/* Products on tiles, which CPUs without AMX compute by a model of the tiles: stages have the same bits, and the losses
+ * are those of the other methods. */
+static void tiles_alike(const char *precision, const char *method, double bound)
+{
+    run_spec spec = { .world = 2, .steps = 4, .micro = 2, .precision = precision, .prefetch = 1 };
+    run_result fixed, first, other;
+    char products[64];
+    snprintf(products, sizeof products, "cspeed.products=%s", method);
+    run_train(&spec, &fixed);
+    spec.set[0] = products;
+    run_train(&spec, &first);
+    ck_assert(memcmp(fixed.loss, first.loss, sizeof fixed.loss) != 0); /* it is another method */
+    close_losses(&fixed, &first, spec.steps, bound, method);
+    spec.stage = 3;
+    spec.recompute = "unit";
+    run_train(&spec, &other);
+    same_bits(&first, &other, spec.steps, method);
+}
+
+START_TEST(products_on_tiles_alike)
+{
+    if (strcmp(near_device(), "cpu") != 0)
+        return;
+    tiles_alike("bf16", "tiles", 2e-3);
+    tiles_alike("fp32", "x6", 1e-6);
+    tiles_alike("fp32", "x3", 1e-4);
+}
+END_TEST
+
 SUITE_MAIN("stages", fp32_alike, bf16_alike, fp16_alike, dropout_alike, odd_worlds_train, accumulation_fp32,
-           accumulation_bf16, worlds_agree, chunks_of_logits_alike)
+           accumulation_bf16, worlds_agree, chunks_of_logits_alike, products_on_tiles_alike)

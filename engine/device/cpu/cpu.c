@@ -28,7 +28,7 @@ static int wanted_threads(const ce_device_settings *settings, int cores)
 bool ce_cpu_computes_bf16(const cs_device *device)
 {
     const ce_product_choice *choice = &((const ce_cpu *)device->private_data)->choice;
-    return choice->dtype == CS_BF16 && ce_products_methods(choice) & 1u << CE_METHOD_NATIVE;
+    return choice->dtype == CS_BF16 && ce_products_methods(choice) & (1u << CE_METHOD_NATIVE | 1u << CE_METHOD_TILES);
 }
 
 static void describe(cs_device *device)
@@ -157,14 +157,18 @@ static cs_status cpu_lower(cs_device *device, ce_isa isa)
 
 /* ---- methods of products ---- */
 
-unsigned ce_cpu_methods(cs_device *device, cs_dtype dtype, bool slow)
+unsigned ce_cpu_methods(cs_device *device, cs_dtype dtype, bool asked)
 {
     ce_matmul_grade grade = ce_matmul_grade_of(ce_cpu_of(device)->matmul, dtype);
     unsigned methods = 1u << CE_METHOD_FIXED | 1u << CE_METHOD_SGEMM;
     if (ce_gemm_fits())
         methods |= 1u << CE_METHOD_PACKED;
-    if (grade == CE_MATMUL_FAST || (slow && grade == CE_MATMUL_PLAIN))
+    if (grade == CE_MATMUL_FAST || (asked && grade == CE_MATMUL_PLAIN))
         methods |= 1u << CE_METHOD_NATIVE;
+    if (asked || device->isa == CE_ISA_AMX)
+        methods |= dtype == CS_BF16 ? 1u << CE_METHOD_TILES : dtype == CS_F32 ? 1u << CE_METHOD_X6 : 0;
+    if (asked && dtype == CS_F32)
+        methods |= 1u << CE_METHOD_X3;
     return methods;
 }
 

@@ -101,14 +101,16 @@ void *ce_cpu_workspace(cs_device *device, ce_cpu_use use, size_t bytes);
 void ce_cpu_drop_workspaces(cs_device *device);
 
 /* ---- methods of products, see device/products.h ---- */
-/* Returns true if the device uses the method NATIVE for at least one class of products of bf16 matrices. Then
+/* Returns true if the device uses the method NATIVE or TILES for at least one class of products of bf16 matrices. Then
  * attention, too, multiplies bf16 matrices without fp32 copies. */
 bool ce_cpu_computes_bf16(const cs_device *device);
-unsigned ce_cpu_methods(cs_device *device, cs_dtype dtype, bool slow);
+unsigned ce_cpu_methods(cs_device *device, cs_dtype dtype, bool asked);
 void ce_cpu_try_products(cs_device *device, ce_product_trial *trial); /* trial.c */
 /* ce_cpu_steady_product computes a product in parts that depend only on its shape, by a method that does not depend on
  * the number of threads. So the number of threads does not change the bits of the result. */
 void ce_cpu_steady_product(cs_device *device, const ce_product *product);
+/* Requests the scratch memory of ce_cpu_steady_product on tiles for products that are at most as large as `most`. */
+void ce_cpu_reserve_steady(cs_device *device, const ce_product *most);
 ce_method ce_cpu_fixed_method(const ce_panel *panel, cs_dtype dtype); /* the method that FIXED means for this panel */
 /* Computes one panel by the given method in the calling thread. */
 void ce_cpu_product_panel(cs_device *device, const ce_product *product, const ce_panel *panel, ce_method method);

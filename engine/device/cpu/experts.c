@@ -62,8 +62,11 @@ void ce_cpu_add_slots(cs_device *device, cs_tensor y, cs_tensor x, const cs_rout
 
 /* Requests the workspace of ce_cpu_steady_product for the case that one expert gets all slots. Otherwise the workspace
  * might grow in a later step, in which an expert gets more slots than before. */
-static void reserve(cs_device *device, const ce_product *whole)
+static void reserve(cs_device *device, const ce_experts *job)
 {
+    const ce_product *whole = &job->product;
+    ce_product most = ce_experts_part(job, 0, (ce_range){ 0, cs_rows(whole->a) });
+    ce_cpu_reserve_steady(device, &most);
     bool widens = whole->a.dtype != CS_F32 && !ce_gemm_fits();
     int64_t slots = cs_rows(whole->a), rows = widens ? slots : slots < FEW_ROWS ? slots : FEW_ROWS;
     ce_cpu_workspace(device, CE_CPU_LEFT, (size_t)(rows * ce_round_up(cs_columns(whole->a), CE_LANES)) * sizeof(float));
@@ -77,7 +80,7 @@ void ce_cpu_experts(cs_device *device, const ce_experts *job)
     const int32_t *bounds = job->bounds.data;
     const ce_product *whole = &job->product;
     int64_t experts = cs_count(job->bounds) - 1;
-    reserve(device, whole);
+    reserve(device, job);
     for (int64_t e = 0; e < experts; e++) {
         ce_product part = ce_experts_part(job, e, (ce_range){ bounds[e], bounds[e + 1] });
         if (bounds[e] < bounds[e + 1])

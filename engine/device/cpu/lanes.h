@@ -1,5 +1,5 @@
 /* lanes.h - vectors of CE_LANES fp32 elements, as wide as the registers of the set of instructions, with the functions
- * that kernels need: loads that convert 16-bit elements, and sums. */
+ * that kernels need: loads that convert 16-bit elements, narrowing to bf16, and sums. */
 #ifndef CE_DEVICE_CPU_LANES_H
 #define CE_DEVICE_CPU_LANES_H
 
@@ -37,6 +37,19 @@ static inline ce_lanes ce_lanes_load(const void *line, int64_t at, cs_dtype dtyp
     ce_lane_words rest = (half & 0x7fff) << 13;
     ce_lane_words finite = (ce_lane_words)((ce_lanes)rest * 0x1p112f), large = (ce_lane_words)(rest >= 0x0f800000);
     return (ce_lanes)((large & (rest | 0x7f800000)) | (~large & finite) | (half & 0x8000) << 16);
+}
+
+/* Writes lanes as bf16 elements, rounded to nearest even. With AVX512_BF16, numbers below 2^-126 become 0. */
+static inline void ce_lanes_narrow(uint16_t *to, ce_lanes x)
+{
+#ifdef __AVX512BF16__
+    _mm256_storeu_si256((__m256i *)(void *)to, (__m256i)_mm512_cvtneps_pbh((__m512)x));
+#else
+    ce_lane_words bits = (ce_lane_words)x, finite = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    ce_lane_words is_nan = (ce_lane_words)((bits & 0x7fffffff) > 0x7f800000);
+    *(ce_lane_halves *)to =
+        __builtin_convertvector((is_nan & (bits >> 16 | 0x40)) | (~is_nan & finite), ce_lane_halves);
+#endif
 }
 
 /* Returns the sum of all lanes: halves are added to each other, then neighbours. */

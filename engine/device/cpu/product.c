@@ -3,27 +3,32 @@
  *
  * A panel is a range of rows of c, or of columns if c has more columns than rows. The rows of a panel do not depend on
  * other panels, and the sum over the inner dimension is never split between threads. The methods are those of
- * device/products.h: NATIVE, oneDNN's primitives (matmul.c); PACKED, our own product (gemm.c); SGEMM, oneDNN's sgemm,
- * on fp32 copies of 16-bit operands. On CPUs for which gemm.c is compiled, FIXED is PACKED for 16-bit operands, and for
- * fp32 panels that are small in one dimension, for which sgemm is slow; everything else is SGEMM. If c is 16-bit, all
- * methods except NATIVE compute c one strip at a time. gemv.c computes the products in which c has few rows. */
+ * device/products.h: NATIVE, oneDNN's primitives (matmul.c); PACKED, our own product (gemm.c); TILES, X6 and X3, our own
+ * products on tile registers (tile_product.c); SGEMM, oneDNN's sgemm, on fp32 copies of 16-bit operands. On CPUs for
+ * which gemm.c is compiled, FIXED is PACKED for 16-bit operands, and for fp32 panels that are small in one dimension,
+ * for which sgemm is slow; everything else is SGEMM. If c is 16-bit, SGEMM and PACKED compute c one strip at a time.
+ * gemv.c computes the products in which c has few rows.
+ *
+ * On CPUs with AMX, oneDNN's fast bf16 products need a c whose rows are adjacent, so there NATIVE is cut by rows. */
 #include "device/cpu/cpu.h"
 #include "base/clock.h"
 #include "device/cpu/elements.h"
 #include "device/cpu/gemm.h"
+#include "device/cpu/tile_product.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { TINY = 48, SMALL = 384, STRIP_ROWS = 1024, STRIP_COLUMNS = 1536, STEADY_WIDTH = 128 };
+enum { TINY = 48, SMALL = 384, STRIP_ROWS = 1024, STRIP_COLUMNS = 1536, STEADY_WIDTH = 128, ENOUGH_ROWS = 64 };
 
 typedef struct {
     cs_device *device;
     const ce_product *product;
     ce_panel whole;
+    ce_method how;
     int parts;
     bool by_columns;
-    ce_method how;
+    int64_t step; /* the product is cut into panels at multiples of this number of rows or columns: borders of tiles */
     cs_tensor a, b; /* the product's operands, or fp32 copies of them */
     float *strips;  /* strips of results in fp32, one for each thread, if c is 16-bit */
     /* scratch memory for methods other than SGEMM: thread t has the `stride` bytes that begin at t * stride */
@@ -67,11 +72,9 @@ static piece cut(piece from, ce_range rows, ce_range columns)
 
 static piece piece_of(const job *all, int index)
 {
-    /* A product is cut into panels at borders of tiles. */
-    int64_t m = all->whole.m, n = all->whole.n, step = all->by_columns ? 16 : 6;
-    int64_t width = all->by_columns ? n : m;
-    ce_range part = ce_range_part(ce_divide_up(width, step), index, all->parts);
-    part = (ce_range){ part.from * step, part.to * step < width ? part.to * step : width };
+    int64_t m = all->whole.m, n = all->whole.n, width = all->by_columns ? n : m;
+    ce_range part = ce_range_part(ce_divide_up(width, all->step), index, all->parts);
+    part = (ce_range){ part.from * all->step, part.to * all->step < width ? part.to * all->step : width };
     piece whole = { .panel = all->whole };
     return all->by_columns ? cut(whole, (ce_range){ 0, m }, part) : cut(whole, part, (ce_range){ 0, n });
 }
@@ -142,6 +145,38 @@ static void run_native(const job *all, const piece *part, int thread)
     ce_matmul_run(ce_cpu_of(all->device)->matmul, &shape, &with, thread);
 }
 
+static bool on_tiles(ce_method how)
+{
+    return how == CE_METHOD_TILES || how == CE_METHOD_X6 || how == CE_METHOD_X3;
+}
+
+static int tile_parts(ce_method how)
+{
+    return how == CE_METHOD_TILES ? 1 : how == CE_METHOD_X3 ? 2 : 3;
+}
+
+static void run_tiles(const job *all, const piece *part, int thread)
+{
+    const ce_product *product = all->product;
+    const ce_panel *panel = &part->panel;
+    int parts = tile_parts(all->how);
+    ce_tile_product run = {
+        .m = panel->m,
+        .n = panel->n,
+        .k = panel->k,
+        .a = { ce_elements_at(product->a, part->a), panel->lda, !panel->transpose_a, false, parts },
+        .b = { ce_elements_at(product->b, part->b), panel->ldb, panel->transpose_b, true, parts },
+        .c = product->c,
+        .ldc = panel->ldc,
+        .add = panel->beta != 0,
+        .bias = product->bias,
+    };
+    run.c.data = ce_elements_at(product->c, part->c);
+    if (product->bias.data)
+        run.bias.data = ce_elements_at(product->bias, part->column);
+    ce_tile_product_run(&run, all->scratch + (size_t)thread * all->stride);
+}
+
 static void run_piece(void *argument, int index, int thread)
 {
     const job *all = argument;
@@ -149,6 +184,8 @@ static void run_piece(void *argument, int index, int thread)
     piece part = piece_of(all, index);
     if (all->how == CE_METHOD_NATIVE) {
         run_native(all, &part, thread);
+    } else if (on_tiles(all->how)) {
+        run_tiles(all, &part, thread);
     } else if (product->c.dtype != CS_F32) {
         run_strips(all, &part, thread);
     } else {
@@ -216,6 +253,13 @@ static size_t prepare_native(const job *all)
     return max;
 }
 
+/* The first panel is the largest one. */
+static size_t prepare_tiles(const job *all)
+{
+    ce_panel panel = piece_of(all, 0).panel;
+    return ce_tile_product_scratch(panel.m, panel.n, panel.k, tile_parts(all->how));
+}
+
 static void prepare(job *all)
 {
     const ce_product *product = all->product;
@@ -226,13 +270,23 @@ static void prepare(job *all)
         all->a = widened(all->device, CE_CPU_LEFT, product->a);
         all->b = widened(all->device, CE_CPU_RIGHT, product->b);
     } else {
-        size_t bytes = all->how == CE_METHOD_NATIVE ? prepare_native(all) : ce_gemm_scratch();
+        size_t bytes = all->how == CE_METHOD_NATIVE ? prepare_native(all)
+                       : on_tiles(all->how)         ? prepare_tiles(all)
+                                                    : ce_gemm_scratch();
         all->stride = (size_t)ce_round_up((int64_t)bytes + (bytes == 0), 64);
         all->scratch = ce_cpu_workspace(all->device, CE_CPU_SCRATCH, all->stride * threads);
     }
-    if (all->how != CE_METHOD_NATIVE && product->c.dtype != CS_F32)
+    if ((all->how == CE_METHOD_SGEMM || all->how == CE_METHOD_PACKED) && product->c.dtype != CS_F32)
         all->strips = ce_cpu_workspace(all->device, CE_CPU_RESULT,
                                        (size_t)(STRIP_ROWS * STRIP_COLUMNS) * sizeof(float) * threads);
+}
+
+/* Divides a product into panels of rows, or of columns, at multiples of `step`: at most one panel for each thread. */
+static void divide(job *all, bool by_columns, int64_t step)
+{
+    all->by_columns = by_columns;
+    all->step = step;
+    all->parts = ce_cpu_parts(all->device, by_columns ? all->whole.n : all->whole.m, step > 16 ? step : 16);
 }
 
 /* Computes a product by the method `how`, or by gemv.c if c has few rows. CE_METHODS stands for the method that the
@@ -244,9 +298,13 @@ static void run_product(cs_device *device, const ce_product *product, ce_method 
         return;
     }
     job all = { .device = device, .product = product, .whole = whole_of(product) };
-    all.by_columns = all.whole.n > all.whole.m;
-    all.parts = ce_cpu_parts(device, all.by_columns ? all.whole.n : all.whole.m, 16);
+    bool wide = all.whole.n > all.whole.m;
+    divide(&all, wide, wide ? 16 : 6);
     all.how = how == CE_METHODS ? choose(&all) : how;
+    if (on_tiles(all.how))
+        divide(&all, wide, CE_TILE_PRODUCT_CUT);
+    else if (all.how == CE_METHOD_NATIVE && device->isa == CE_ISA_AMX && product->a.dtype == CS_BF16)
+        divide(&all, wide && all.whole.m < ENOUGH_ROWS * device->threads, 16);
     prepare(&all);
     ce_team_run(ce_cpu_of(device)->team, all.parts, run_piece, &all);
 }
@@ -256,24 +314,46 @@ void ce_cpu_product(cs_device *device, const ce_product *product)
     run_product(device, product, CE_METHODS);
 }
 
+/* Products on tiles have the same bits however they are cut, and for any number of rows. */
+static ce_method steady_method(const cs_device *device, const ce_product *product)
+{
+    const ce_product_choice *choice = &((const ce_cpu *)device->private_data)->choice;
+    if (choice->dtype == product->a.dtype)
+        for (int how = CE_METHOD_TILES; how < CE_METHODS; how++)
+            if (ce_products_methods(choice) & 1u << how)
+                return (ce_method)how;
+    return ce_gemm_fits() ? CE_METHOD_PACKED : CE_METHOD_SGEMM;
+}
+
+void ce_cpu_reserve_steady(cs_device *device, const ce_product *most)
+{
+    ce_method how = steady_method(device, most);
+    ce_panel whole = whole_of(most);
+    if (on_tiles(how))
+        ce_cpu_workspace(device, CE_CPU_SCRATCH,
+                         (size_t)device->threads * ce_tile_product_scratch(whole.m, whole.n, whole.k, tile_parts(how)));
+}
+
 void ce_cpu_steady_product(cs_device *device, const ce_product *product)
 {
     if (ce_gemv_fits(product) && product->transpose_b) {
         ce_gemv_run(device, product);
         return;
     }
-    job all = { .device = device, .product = product, .whole = whole_of(product) };
+    job all = {
+        .device = device, .product = product, .whole = whole_of(product), .how = steady_method(device, product)
+    };
     all.by_columns = all.whole.n > all.whole.m;
+    all.step = on_tiles(all.how) ? CE_TILE_PRODUCT_CUT : all.by_columns ? 16 : 6;
     int64_t parts = (all.by_columns ? all.whole.n : all.whole.m) / STEADY_WIDTH;
     all.parts = parts < 1 ? 1 : (int)parts;
-    all.how = ce_gemm_fits() ? CE_METHOD_PACKED : CE_METHOD_SGEMM;
     prepare(&all);
     ce_team_run(ce_cpu_of(device)->team, all.parts, run_piece, &all);
 }
 
 void ce_cpu_product_panel(cs_device *device, const ce_product *product, const ce_panel *panel, ce_method method)
 {
-    job all = { .device = device, .product = product, .whole = *panel, .parts = 1, .how = method };
+    job all = { .device = device, .product = product, .whole = *panel, .how = method, .parts = 1, .step = 1 };
     prepare(&all);
     run_piece(&all, 0, 0);
 }
