@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Finds the table of functions of a kind of device. For the CPU, the set of instructions is chosen first, because each
  * set has its own table. */
@@ -78,9 +79,16 @@ int64_t ce_device_row_multiple(const char *kind)
     return ce_device_is_gpu(kind) ? 128 : 1;
 }
 
+/* Products on tiles read all weights of a head for each chunk of rows, and are fast only for many rows. On a machine
+ * with AMX and enough memory a chunk of logits therefore has 1,024 rows of most vocabularies. */
 size_t ce_device_chunk_bytes(const char *kind)
 {
-    return ce_device_is_gpu(kind) ? (size_t)1 << 30 : 32000000;
+    const double enough = 16e9;
+    ce_isa isa;
+    bool tiles = ce_isa_choose(&isa, ce_isa_available(), getenv("CSPEED_CPU_ISA")) == CS_OK && isa == CE_ISA_AMX;
+    if (ce_device_is_gpu(kind))
+        return (size_t)1 << 30;
+    return tiles && (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) > enough ? 256000000 : 32000000;
 }
 
 static void release(cs_device *device, ce_device_block block)

@@ -1,10 +1,8 @@
-/* bench_products.c - the matrix products of GPT-2 124M by each method on one thread: GFLOP/s by the thread's CPU time,
- * the best of several rounds in which the methods alternate. Also prints the method that cspeed chooses by its
+/* bench_products.c - the matrix products of GPT-2 124M by each method: GFLOP/s of one of the threads that compute them
+ * together, by its CPU time, the best of several rounds in which the methods alternate. Also prints the method that cspeed chooses by its
  * measurement at the start (device/products.h), and the time of that measurement.
  *
- *     bench_products [--precision fp32|bf16] [--tokens N] [--threads N] [--vocabulary N] [--rounds N]
- *
- * A product has the size of the panel that one of --threads threads computes. */
+ *     bench_products [--precision fp32|bf16] [--tokens N] [--threads N] [--vocabulary N] [--rounds N] */
 #include "bench.h"
 #include "cspeed/ops.h"
 #include "device/cpu/cpu.h"
@@ -67,9 +65,7 @@ static void bench(cs_device *device, const ce_product_use *use, unsigned methods
     ce_panel panel = {
         ta, tb, size.m, size.n, size.k, cs_columns(product.a), cs_columns(product.b), size.n, use->add ? 1.0f : 0
     };
-    int64_t *wide = size.n > size.m ? &panel.n : &panel.m;
-    *wide /= threads;
-    double flops = 2e-9 * (double)panel.m * (double)panel.n * (double)panel.k;
+    double flops = 2e-9 * (double)panel.m * (double)panel.n * (double)panel.k / threads;
     memset(speed, 0, CE_METHODS * sizeof *speed);
     for (int round = 0; round <= rounds; round++)
         for (int method = CE_METHOD_NATIVE; method < CE_METHODS; method++) {
@@ -101,7 +97,8 @@ static void bench_all(const ce_product_list *list, cs_dtype dtype)
         "%s; %s, %d tokens; measured at the start in %.1f ms of CPU time: roof %.1f GFLOP/s a thread, %.0f %% of it chosen\n",
         ce_device_products_on(device), dtype == CS_F32 ? "fp32" : "bf16", tokens, 1e3 * took, 1e-9 * trial.roof,
         100 * share);
-    printf("%-14s  %24s  %24s  %s\n", "", "native  sgemm  packed", "the same at the start", "chosen (without: fixed)");
+    const char *names = "native  sgemm  packed   tiles      x6      x3";
+    printf("%-14s  %s  %48s  %s\n", "", names, "the same at the start", "chosen (without: fixed)");
     for (int i = 0; i < list->count; i++) {
         const ce_product_class *of = &list->use[i].of;
         double speed[CE_METHODS];

@@ -112,7 +112,7 @@ void ce_cpu_steady_product(cs_device *device, const ce_product *product);
 /* Requests the scratch memory of ce_cpu_steady_product on tiles for products that are at most as large as `most`. */
 void ce_cpu_reserve_steady(cs_device *device, const ce_product *most);
 ce_method ce_cpu_fixed_method(const ce_panel *panel, cs_dtype dtype); /* the method that FIXED means for this panel */
-/* Computes one panel by the given method in the calling thread. */
+/* Computes the part `panel` of a product by the given method; the threads divide it as they divide a whole product. */
 void ce_cpu_product_panel(cs_device *device, const ce_product *product, const ce_panel *panel, ce_method method);
 
 /* Splits [0, count) into parts, at most one part for each thread. A part has about `min` elements or more, unless

@@ -289,24 +289,29 @@ static void divide(job *all, bool by_columns, int64_t step)
     all->parts = ce_cpu_parts(all->device, by_columns ? all->whole.n : all->whole.m, step > 16 ? step : 16);
 }
 
-/* Computes a product by the method `how`, or by gemv.c if c has few rows. CE_METHODS stands for the method that the
- * device has chosen for this product. */
+/* Computes a product by the method `how`. CE_METHODS stands for the method that the device has chosen for this
+ * product. */
+static void run_job(job *all, ce_method how)
+{
+    bool wide = all->whole.n > all->whole.m;
+    divide(all, wide, wide ? 16 : 6);
+    all->how = how == CE_METHODS ? choose(all) : how;
+    if (on_tiles(all->how))
+        divide(all, wide, CE_TILE_PRODUCT_CUT);
+    else if (all->how == CE_METHOD_NATIVE && all->device->isa == CE_ISA_AMX && all->product->a.dtype == CS_BF16)
+        divide(all, wide && all->whole.m < ENOUGH_ROWS * all->device->threads, 16);
+    prepare(all);
+    ce_team_run(ce_cpu_of(all->device)->team, all->parts, run_piece, all);
+}
+
+/* As run_job, but gemv.c computes the product if c has few rows. */
 static void run_product(cs_device *device, const ce_product *product, ce_method how)
 {
-    if (ce_gemv_fits(product)) {
-        ce_gemv_run(device, product);
-        return;
-    }
     job all = { .device = device, .product = product, .whole = whole_of(product) };
-    bool wide = all.whole.n > all.whole.m;
-    divide(&all, wide, wide ? 16 : 6);
-    all.how = how == CE_METHODS ? choose(&all) : how;
-    if (on_tiles(all.how))
-        divide(&all, wide, CE_TILE_PRODUCT_CUT);
-    else if (all.how == CE_METHOD_NATIVE && device->isa == CE_ISA_AMX && product->a.dtype == CS_BF16)
-        divide(&all, wide && all.whole.m < ENOUGH_ROWS * device->threads, 16);
-    prepare(&all);
-    ce_team_run(ce_cpu_of(device)->team, all.parts, run_piece, &all);
+    if (ce_gemv_fits(product))
+        ce_gemv_run(device, product);
+    else
+        run_job(&all, how);
 }
 
 void ce_cpu_product(cs_device *device, const ce_product *product)
@@ -353,9 +358,7 @@ void ce_cpu_steady_product(cs_device *device, const ce_product *product)
 
 void ce_cpu_product_panel(cs_device *device, const ce_product *product, const ce_panel *panel, ce_method method)
 {
-    job all = { .device = device, .product = product, .whole = *panel, .how = method, .parts = 1, .step = 1 };
-    prepare(&all);
-    run_piece(&all, 0, 0);
+    run_job(&(job){ .device = device, .product = product, .whole = *panel }, method);
 }
 
 /* ---- bias gradients ---- */

@@ -1,25 +1,29 @@
 /* trial.c - measures how fast this CPU multiplies matrices by each method, on parts of the products of a model.
  *
- * For each class, one thread takes a part of the panel that a thread would have in a step, and computes this part
- * several times with each method in turn. The time of a method is the thread's CPU time in the fastest round: other
- * work on the machine, or more ranks than cores, hardly changes that time. The measured parts have the leading
- * dimensions of the product, because these decide which rows compete for the same cache sets; long leading dimensions
- * are reduced by a multiple of a page. */
+ * For each class, all threads of the device compute a part of the product several times with each method in turn, cut
+ * into panels as in a step: some methods are slow for panels of columns, and threads share the bandwidth of the caches
+ * and of memory. What a step reads from memory, weights, or adds to, their gradients, moves through more memory than
+ * the second-level cache holds. The time of a method is the CPU time of the calling thread in the fastest round, which
+ * includes its waiting for the other threads up to the moment when it sleeps: other work on the machine, or more ranks
+ * than cores, hardly changes that time. The measured parts have the leading dimensions of the product, because these
+ * decide which rows compete for the same cache sets; long leading dimensions are reduced by a multiple of a page. But c
+ * and a transposed a have no columns beside the part, because for oneDNN it matters whether a panel is dense. */
 #include "device/cpu/cpu.h"
-
-#include "base/thread.h"
 
 #include <math.h>
 #include <string.h>
 #include <time.h>
 
-/* MAX_M, MAX_N, MAX_K: the greatest sizes of a measured part of a product. SQUARE: the size of the square product
- * that measures the peak rate. */
+/* SIDE, DEPTH: the greatest numbers of rows, columns and inner indices of a thread's panel. MIN_ROWS: see product.c.
+ * SQUARE: the size of the square product that measures the peak rate. ROTATION: the elements of the memory through
+ * which weights move. X6_DEPTH: from this number of inner indices on, the error bound of X6 is below that of fp32. */
 enum {
-    MAX_M = 256,
-    MAX_N = 256,
-    MAX_K = 384,
+    SIDE = 256,
+    DEPTH = 384,
+    MIN_ROWS = 64,
     SQUARE = 384,
+    ROTATION = 2 << 20,
+    X6_DEPTH = 32,
 
     MAX_ROUNDS = 8,
     WRAP = 2048,
@@ -36,6 +40,7 @@ typedef struct {
     ce_product_trial *trial;
     int order[CE_PRODUCTS]; /* indices of the classes; classes with the most work come first */
     cs_tensor a, b, c;      /* matrices with room for the greatest operands; their shapes are set for each product */
+    int turn;               /* number of the next product */
 } measurement;
 
 /* Returns the CPU time in seconds that this thread has used since it was started. */
@@ -51,16 +56,20 @@ static int64_t min(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static int64_t max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static int64_t leading(int64_t columns)
 {
     return columns <= 2 * WRAP ? columns : 2 * WRAP + columns % WRAP;
 }
 
-/* Returns the panel of a product that one thread computes. */
-static ce_panel share_of(const cs_device *device, const ce_product_use *use)
+static ce_panel whole_of(const ce_product_use *use)
 {
     ce_product_size size = ce_product_size_of(&use->of, use->tokens);
-    ce_panel panel = { use->of.transpose_a,
+    return (ce_panel){ use->of.transpose_a,
                        use->of.transpose_b,
                        size.m,
                        size.n,
@@ -69,17 +78,18 @@ static ce_panel share_of(const cs_device *device, const ce_product_use *use)
                        leading(use->of.transpose_b ? size.k : size.n),
                        leading(size.n),
                        use->add ? 1.0f : 0.0f };
-    int64_t *wide = size.n > size.m ? &panel.n : &panel.m;
-    *wide = ce_divide_up(*wide, device->threads);
-    return panel;
 }
 
+/* Returns a part of a product that is cut among the threads in the same direction as the product. */
 static ce_panel part_of(const cs_device *device, const ce_product_use *use)
 {
-    ce_panel panel = share_of(device, use);
-    panel.m = min(panel.m, MAX_M);
-    panel.n = min(panel.n, MAX_N);
-    panel.k = min(panel.k, MAX_K);
+    ce_panel panel = whole_of(use);
+    int64_t *wide = panel.n > panel.m ? &panel.n : &panel.m, *narrow = panel.n > panel.m ? &panel.m : &panel.n;
+    *wide = min(*wide, (int64_t)SIDE * device->threads);
+    *narrow = min(min(*narrow, max(SIDE, MIN_ROWS * device->threads)), *wide - (wide == &panel.n));
+    panel.k = min(panel.k, DEPTH);
+    panel.lda = panel.transpose_a ? panel.m : panel.lda;
+    panel.ldc = panel.n;
     return panel;
 }
 
@@ -93,30 +103,42 @@ static int64_t rows_of_b(const ce_panel *panel)
     return panel->transpose_b ? panel->n : panel->k;
 }
 
-/* Multiplies a panel once and returns the CPU time in seconds. SGEMM copies whole tensors if they are 16-bit, so 16-bit
- * tensors for SGEMM are made without columns outside the panel. */
-static double multiply(const measurement *all, const ce_product_use *use, ce_panel panel, ce_method method)
+/* Returns the memory of an operand for the next product. It moves through the memory that was allocated, if there is
+ * room for it more than once. */
+static void *place_of(const measurement *all, cs_tensor memory, int64_t elements, cs_dtype dtype)
+{
+    size_t bytes = (size_t)ce_round_up(elements * (int64_t)cs_dtype_bytes(dtype), 4096);
+    size_t places = (size_t)cs_count(memory) * sizeof(float) / bytes;
+    return (char *)memory.data + (places > 1 ? (size_t)all->turn % places * bytes : 0);
+}
+
+/* Multiplies a part once and returns the CPU time in seconds. SGEMM copies whole tensors if they are 16-bit, so 16-bit
+ * tensors for SGEMM are made without columns outside the part. */
+static double multiply(measurement *all, const ce_product_use *use, ce_panel panel, ce_method method)
 {
     if (method == CE_METHOD_SGEMM && use->dtype != CS_F32) {
         panel.lda = panel.transpose_a ? panel.m : panel.k;
         panel.ldb = panel.transpose_b ? panel.k : panel.n;
     }
-    ce_product product = { .c = cs_matrix(all->c.data, use->to, panel.m, panel.n),
+    void *b = place_of(all, all->b, rows_of_b(&panel) * panel.ldb, use->dtype);
+    ce_product product = { .c = cs_matrix(place_of(all, all->c, panel.m * panel.n, use->to), use->to, panel.m, panel.n),
                            .a = cs_matrix(all->a.data, use->dtype, rows_of_a(&panel), panel.lda),
-                           .b = cs_matrix(all->b.data, use->dtype, rows_of_b(&panel), panel.ldb),
+                           .b = cs_matrix(b, use->dtype, rows_of_b(&panel), panel.ldb),
                            .transpose_a = panel.transpose_a,
                            .transpose_b = panel.transpose_b,
                            .add = use->add };
     if (use->bias)
-        product.bias = cs_vector(all->b.data, use->dtype, panel.n);
+        product.bias = cs_vector(b, use->dtype, panel.n);
+    all->turn++;
     double from = cpu_seconds();
     ce_cpu_product_panel(all->device, &product, &panel, method);
     return cpu_seconds() - from;
 }
 
-static double flops_of(const ce_panel *panel)
+/* Returns the floating-point operations of one thread. */
+static double flops_of(const cs_device *device, const ce_panel *panel)
 {
-    return 2.0 * (double)panel->m * (double)panel->n * (double)panel->k;
+    return 2.0 * (double)panel->m * (double)panel->n * (double)panel->k / device->threads;
 }
 
 static bool unsure(double fixed, double best)
@@ -136,9 +158,10 @@ static void measure_class(measurement *all, int index, double end)
     double *speed = trial->speed[index], *fixed = &speed[trial->fixed[index]], best = 0;
     for (int round = 0; round < 3 || (round < MAX_ROUNDS && (cpu_seconds() < end || unsure(*fixed, best))); round++)
         for (int method = CE_METHOD_NATIVE; method < CE_METHODS; method++) {
-            if (!(trial->methods & 1u << method) || (round > 2 && speed[method] < far_behind * best))
+            bool inexact = method == CE_METHOD_X6 && whole_of(use).k < X6_DEPTH;
+            if (!(trial->methods & 1u << method) || inexact || (round > 2 && speed[method] < far_behind * best))
                 continue;
-            double rate = flops_of(&panel) / multiply(all, use, panel, (ce_method)method);
+            double rate = flops_of(all->device, &panel) / multiply(all, use, panel, (ce_method)method);
             speed[method] = round > 0 ? fmax(speed[method], rate) : 0;
             best = fmax(best, speed[method]);
         }
@@ -146,27 +169,27 @@ static void measure_class(measurement *all, int index, double end)
 }
 
 /* Multiplies square matrices `rounds` times and returns the best rate in FLOP/s. */
-static double square(const measurement *all, ce_method method, int rounds)
+static double square(measurement *all, ce_method method, int rounds)
 {
     cs_dtype dtype = all->trial->list->use[0].dtype;
     ce_product_use use = { .dtype = dtype, .to = dtype };
     ce_panel panel = { false, false, SQUARE, SQUARE, SQUARE, SQUARE, SQUARE, SQUARE, 0 };
     double best = 0;
     for (int round = 0; round < rounds; round++)
-        best = fmax(best, flops_of(&panel) / multiply(all, &use, panel, method));
+        best = fmax(best, flops_of(all->device, &panel) / multiply(all, &use, panel, method));
     return best;
 }
 
 /* Multiplies without measuring. The first product of a method is slow, because oneDNN compiles its kernels then, and
  * because wide arithmetic is slow in its first milliseconds. */
-static void warm_up(const measurement *all)
+static void warm_up(measurement *all)
 {
     for (int method = CE_METHOD_NATIVE; method < CE_METHODS; method++)
         if (all->trial->methods & 1u << method)
             square(all, (ce_method)method, 2);
 }
 
-static void measure_roof(const measurement *all)
+static void measure_roof(measurement *all)
 {
     const double *speed = all->trial->speed[all->order[0]];
     ce_method fastest = CE_METHOD_SGEMM;
@@ -183,23 +206,27 @@ static cs_tensor memory_of(cs_device *device, int64_t elements)
     return memory;
 }
 
-static int64_t max(int64_t a, int64_t b)
+/* Returns the method that FIXED means for the panel of one thread. */
+static ce_method fixed_of(const cs_device *device, const ce_product_use *use)
 {
-    return a > b ? a : b;
+    ce_panel panel = whole_of(use);
+    int64_t *wide = panel.n > panel.m ? &panel.n : &panel.m;
+    *wide = ce_divide_up(*wide, device->threads);
+    return ce_cpu_fixed_method(&panel, use->dtype);
 }
 
 static void prepare(measurement *all)
 {
     ce_product_trial *trial = all->trial;
-    int64_t a = SQUARE * SQUARE, b = a, c = a;
+    int64_t a = SQUARE * SQUARE, b = ROTATION, c = b;
     for (int i = 0; i < trial->list->count; i++) {
         const ce_product_use *use = &trial->list->use[i];
-        ce_panel whole = share_of(all->device, use), panel = part_of(all->device, use);
-        ce_method fixed = ce_cpu_fixed_method(&whole, use->dtype);
+        ce_panel panel = part_of(all->device, use);
+        ce_method fixed = fixed_of(all->device, use);
         trial->fixed[i] = trial->methods & 1u << fixed ? fixed : CE_METHOD_SGEMM;
         a = max(a, rows_of_a(&panel) * panel.lda);
         b = max(b, rows_of_b(&panel) * panel.ldb);
-        c = max(c, panel.m * panel.ldc);
+        c = max(c, panel.m * panel.n);
         int at = i;
         for (; at > 0 && trial->list->use[all->order[at - 1]].flops < use->flops; at--)
             all->order[at] = all->order[at - 1];
@@ -221,17 +248,14 @@ static bool like_is_measured(const ce_product_trial *trial, const ce_product_cla
     return false;
 }
 
-/* Measures the classes of products, and then the peak rate (trial->roof). This function runs in a thread of its own,
- * which is not one of the device's threads, so every product uses this thread only. At least half of trial->seconds is
+/* Measures the classes of products, and then the peak rate (trial->roof). At least half of trial->seconds is
  * spent on the classes. Each class gets a part of the time that is left for the classes, in proportion to the class's
  * work. If the time that is left is shorter than the previous class took, a class is skipped; but the first class of
  * each combination of transposes is always measured. */
-static void *measure(void *argument)
+static void measure(measurement *all)
 {
-    measurement *all = argument;
     ce_product_trial *trial = all->trial;
     double work = 0, took = 0;
-    ce_matmul_quiet();
     prepare(all);
     warm_up(all);
     double limit = fmax(0.9 * trial->seconds, cpu_seconds() + 0.5 * trial->seconds);
@@ -247,18 +271,14 @@ static void *measure(void *argument)
         took = cpu_seconds() - now;
     }
     measure_roof(all);
-    return NULL;
 }
 
-/* If the thread cannot be started, nothing is measured. */
 void ce_cpu_try_products(cs_device *device, ce_product_trial *trial)
 {
     measurement all = { .device = device, .trial = trial };
-    pthread_t thread;
     memset(trial->speed, 0, sizeof trial->speed);
     trial->roof = 0;
-    if (ce_thread_start(&thread, measure, &all) == 0)
-        pthread_join(thread, NULL);
+    measure(&all);
     ce_device_free(device, all.a.data);
     ce_device_free(device, all.b.data);
     ce_device_free(device, all.c.data);
