@@ -18,7 +18,7 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
-/* The sizes of blocks are multiples of CE_LINES, which is a multiple of a strip and of two vectors. */
+/* CE_LINES: a multiple of both strips and of two vectors. CE_SPAN_MAX: the greatest number of columns of a block. */
 enum { CE_LINES = 96, CE_SPAN_MAX = 256 };
 #define CE_LOG2E 1.44269504088896341f
 

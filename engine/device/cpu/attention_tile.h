@@ -27,7 +27,7 @@
 /* How the products multiply: fp32 elements in vectors, pairs in vectors, or pairs in the tile registers of AMX (tiles.h). A
  * strip is the number of rows of a product. */
 typedef enum { CE_BY_FLOATS, CE_BY_PAIRS, CE_BY_TILES } ce_attention_way;
-enum { CE_STRIP_OF_VECTORS = 6, CE_STRIP_OF_TILES = 32, CE_STRIP_MAX = 32 };
+enum { CE_STRIP_OF_VECTORS = 6, CE_STRIP_OF_TILES = 32 };
 
 typedef uint32_t ce_word __attribute__((may_alias));
 
