@@ -124,8 +124,10 @@ const layout_model layout_models[] = {
       "\"n_head\": 4, \"initializer_range\": 0.15",
       ", \"resid_pdrop\": 0.1, \"embd_pdrop\": 0.1, \"attn_pdrop\": 0.1",
       "cspeed.lora={\"r\": 3, \"dropout\": 0.2, \"targets\": \"all-linear\"}" },
-    { "llama with DoRA", "{\"model_type\": \"llama\", " LLAMA("20", "6", "1", "6"), ATTENTION_DROPOUT,
-      "cspeed.lora={\"r\": 3, \"dora\": true, \"targets\": \"all-linear\"}" },
+    { "qwen2_moe with DoRA",
+      "{\"model_type\": \"qwen2_moe\", \"shared_expert_intermediate_size\": 11, \"norm_topk_prob\": "
+      "false, " LLAMA("20", "6", "3", "4") QWEN_MOE,
+      ATTENTION_DROPOUT, "cspeed.lora={\"r\": 3, \"dora\": true, \"targets\": \"all-linear\"}" },
     { "gpt2 with DoRA",
       "{\"model_type\": \"gpt2\", \"vocab_size\": 61, \"n_positions\": 16, \"n_embd\": 24, \"n_layer\": 2, "
       "\"n_head\": 4, \"initializer_range\": 0.15",
