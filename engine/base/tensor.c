@@ -7,12 +7,22 @@ size_t cs_dtype_bytes(cs_dtype dtype)
     static const size_t bytes[] = {
         [CS_F32] = 4, [CS_BF16] = 2, [CS_F16] = 2, [CS_I32] = 4, [CS_I64] = 8, [CS_U8] = 1
     };
+    if ((unsigned)dtype > CS_U8)
+        ce_fatal(CS_MISUSE, "the type of a tensor or vector is %d, which is none of cs_dtype", (int)dtype);
     return bytes[dtype];
+}
+
+/* Ends the process if a tensor has more dimensions than there are, because its struct was not filled. */
+static void check_dims(cs_tensor tensor)
+{
+    if (tensor.dims < 0 || tensor.dims > CS_MAX_DIMS)
+        ce_fatal(CS_MISUSE, "a tensor has %d dimensions: 0 to %d are possible", (int)tensor.dims, CS_MAX_DIMS);
 }
 
 int64_t cs_count(cs_tensor tensor)
 {
     int64_t count = 1;
+    check_dims(tensor);
     for (int i = 0; i < tensor.dims; i++)
         count *= tensor.shape[i];
     return count;
@@ -20,12 +30,14 @@ int64_t cs_count(cs_tensor tensor)
 
 int64_t cs_columns(cs_tensor tensor)
 {
+    check_dims(tensor);
     return tensor.dims ? tensor.shape[tensor.dims - 1] : 1;
 }
 
 int64_t cs_rows(cs_tensor tensor)
 {
     int64_t rows = 1;
+    check_dims(tensor);
     for (int i = 0; i + 1 < tensor.dims; i++)
         rows *= tensor.shape[i];
     return rows;

@@ -17,7 +17,7 @@ int ce_write_plan_folder(const char *folder)
     return -1;
 }
 
-static cs_status check_name(const char *name)
+cs_status ce_write_plan_check_name(const char *name)
 {
     json_t *text = name ? json_string(name) : NULL;
     json_decref(text);
@@ -51,7 +51,7 @@ static cs_status check_part(const ce_piece *piece)
 static cs_status check_piece(const ce_piece *piece)
 {
     int64_t count;
-    CE_TRY(check_name(piece->name));
+    CE_TRY(ce_write_plan_check_name(piece->name));
     if (ce_write_plan_folder(piece->folder) < 0)
         return ce_fail(CS_BAD_CONFIG,
                        "checkpoint: tensor %s: \"%s\" is not a folder of a checkpoint; the folders are weights and "

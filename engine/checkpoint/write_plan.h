@@ -13,6 +13,9 @@
 enum { CE_WRITE_PLAN_WEIGHTS, CE_WRITE_PLAN_OPTIM, CE_WRITE_PLAN_FOLDERS };
 extern const char *const ce_write_plan_folders[CE_WRITE_PLAN_FOLDERS];
 
+/* Returns an error unless a tensor of a checkpoint may have this name. */
+cs_status ce_write_plan_check_name(const char *name);
+
 typedef struct {
     const ce_piece *piece;
     ce_box box;

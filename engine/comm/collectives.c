@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/beat.h"
 #include "base/must.h"
+#include "base/plural.h"
 #include "base/rng.h"
 
 #include <string.h>
@@ -53,6 +54,28 @@ static void begin(cs_comm *comm, ce_call call)
     ce_comm_show(comm, call);
 }
 
+void ce_comm_check(const cs_comm *comm, int what, int64_t count, cs_dtype dtype, cs_reduce_op op)
+{
+    static const int64_t most = (int64_t)1 << 47; /* the bytes of the address space of a process */
+    ce_comm_require_member(comm, ce_call_name(what));
+    if ((unsigned)dtype > CS_U8)
+        ce_fatal(CS_MISUSE, "%s: the type is %d, which is none of cs_dtype", ce_call_name(what), (int)dtype);
+    if ((unsigned)op > CS_PROD)
+        ce_fatal(CS_MISUSE, "%s: the operation is %d, which is none of cs_reduce_op", ce_call_name(what), (int)op);
+    if (count < 0 || count > most / comm->world.size / (int64_t)cs_dtype_bytes(dtype))
+        ce_fatal(CS_MISUSE, "%s: a count of %lld elements over %d rank%s is not possible", ce_call_name(what),
+                 (long long)count, comm->world.size, ce_plural(comm->world.size));
+}
+
+/* Ends the process if there is no such other rank; `role` says what it is. */
+static void check_rank(const cs_comm *comm, int what, const char *role, int rank)
+{
+    ce_comm_require_member(comm, ce_call_name(what));
+    if (rank < 0 || rank >= comm->world.size)
+        ce_fatal(CS_MISUSE, "%s: %s %d is none of the %d rank%s of this comm", ce_call_name(what), role, rank,
+                 comm->world.size, ce_plural(comm->world.size));
+}
+
 /* Ends a call. `message` is the size of one rank's vector, and `sent` the amount that this rank had to send to other
  * ranks, both in bytes. */
 static void end(cs_comm *comm, uint64_t message, uint64_t sent)
@@ -91,10 +114,22 @@ static uint64_t to_others(const cs_comm *comm, int64_t count, cs_dtype dtype)
     return (uint64_t)(comm->world.size - 1) * bytes_of(count, dtype);
 }
 
+/* With a root, some ranks only send and others only receive. Ranks that name different roots would then wait for ever, or
+ * not notice it. So each rank first compares its call with those of its neighbours, by empty messages around a ring. */
+static void compare_around(cs_comm *comm)
+{
+    int size = comm->world.size, rank = comm->world.rank;
+    if (size == 1)
+        return;
+    ce_exchange_receive(comm, (rank + size - 1) % size, NULL, 0);
+    ce_exchange_send(comm, (rank + 1) % size, NULL, 0);
+    ce_exchange_run(comm);
+}
+
 static void begin_with_root(cs_comm *comm, int beat, int64_t count, cs_dtype dtype, cs_reduce_op op, int root)
 {
-    CE_ASSERT(count >= 0);
-    CE_ASSERT(comm->world.rank < 0 || (root >= 0 && root < comm->world.size));
+    ce_comm_check(comm, beat, count, dtype, op);
+    check_rank(comm, beat, "the root", root);
     begin(comm, (ce_call){ (uint8_t)beat, (uint8_t)dtype, (uint8_t)op, root, count, 0 });
 }
 
@@ -108,7 +143,7 @@ static void refuse_device_memory(const cs_comm *comm, const void *data, int64_t 
 
 void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    CE_ASSERT(count >= 0);
+    ce_comm_check(comm, CE_BEAT_ALL_REDUCE, count, dtype, op);
     begin(comm, (ce_call){ CE_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count, 0 });
     cs_comm *side = side_of(comm, data, (uint64_t)count);
     side->transport->all_reduce(side, data, count, dtype, op);
@@ -117,7 +152,7 @@ void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype
 
 void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    CE_ASSERT(count >= 0);
+    ce_comm_check(comm, CE_BEAT_REDUCE_SCATTER, count, dtype, op);
     begin(comm, (ce_call){ CE_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count, 0 });
     cs_comm *side = side_of(comm, out, (uint64_t)count);
     CE_ASSERT(side_of(comm, in, (uint64_t)count) == side);
@@ -137,7 +172,7 @@ bool ce_comm_reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int6
 
 void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    CE_ASSERT(count >= 0);
+    ce_comm_check(comm, CE_BEAT_ALL_GATHER, count, dtype, CS_SUM);
     begin(comm, (ce_call){ CE_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count, 0 });
     cs_comm *side = side_of(comm, out, (uint64_t)count);
     CE_ASSERT(side_of(comm, in, (uint64_t)count) == side);
@@ -147,9 +182,10 @@ void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count,
 
 void cs_comm_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
 {
-    CE_ASSERT(count >= 0);
     begin_with_root(comm, CE_BEAT_BROADCAST, count, dtype, CS_SUM, root);
     cs_comm *side = side_of(comm, data, (uint64_t)count);
+    if (side == comm)
+        compare_around(comm);
     side->transport->broadcast(side, data, count, dtype, root);
     end(comm, bytes_of(count, dtype), comm->world.rank == root ? to_others(comm, count, dtype) : 0);
 }
@@ -167,6 +203,7 @@ void cs_comm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs
 {
     refuse_device_memory(comm, data, count);
     begin_with_root(comm, CE_BEAT_REDUCE, count, dtype, op, root);
+    compare_around(comm);
     ce_messages_reduce(comm, data, count, dtype, op, root);
     end(comm, bytes_of(count, dtype), comm->world.rank == root ? 0 : bytes_of(count, dtype));
 }
@@ -175,6 +212,7 @@ void cs_comm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs
 {
     refuse_device_memory(comm, out, count);
     begin_with_root(comm, CE_BEAT_SCATTER, count, dtype, CS_SUM, root);
+    compare_around(comm);
     ce_messages_scatter(comm, out, in, count, dtype, root);
     end(comm, bytes_of(count, dtype), comm->world.rank == root ? to_others(comm, count, dtype) : 0);
 }
@@ -183,12 +221,14 @@ void cs_comm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_
 {
     refuse_device_memory(comm, in, count);
     begin_with_root(comm, CE_BEAT_GATHER, count, dtype, CS_SUM, root);
+    compare_around(comm);
     ce_messages_gather(comm, out, in, count, dtype, root);
     end(comm, bytes_of(count, dtype), comm->world.rank == root ? 0 : bytes_of(count, dtype));
 }
 
 void cs_comm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
+    ce_comm_check(comm, CE_BEAT_ALL_TO_ALL, count, dtype, CS_SUM);
     refuse_device_memory(comm, out, count);
     begin(comm, (ce_call){ CE_BEAT_ALL_TO_ALL, (uint8_t)dtype, 0, 0, count, 0 });
     ce_messages_all_to_all(comm, out, in, count, dtype);
@@ -201,7 +241,7 @@ static ce_call uneven_call(const cs_comm *comm, int what, const int64_t *counts,
     ce_call call = { (uint8_t)what, (uint8_t)dtype, (uint8_t)op, 0, 0, 0 };
     uint64_t hash = 1;
     for (int i = 0; i < comm->world.size; i++) {
-        CE_ASSERT(counts[i] >= 0);
+        ce_comm_check(comm, what, counts[i], dtype, op);
         hash = cs_rng_mix(hash, (uint64_t)counts[i]);
         call.count += counts[i];
     }
@@ -236,7 +276,9 @@ void cs_comm_all_gather_v(cs_comm *comm, void *out, const void *in, const int64_
 
 static void begin_message(cs_comm *comm, int beat, int peer)
 {
-    CE_ASSERT(comm->world.rank < 0 || (peer >= 0 && peer < comm->world.size && peer != comm->world.rank));
+    check_rank(comm, beat, "the peer", peer);
+    if (peer == comm->world.rank)
+        ce_fatal(CS_MISUSE, "%s: rank %d sends no message to itself", ce_call_name(beat), peer);
     begin(comm, (ce_call){ .what = (uint8_t)beat, .dtype = CS_U8, .root = peer });
 }
 

@@ -144,6 +144,8 @@ static inline int ce_comm_name(const cs_comm *comm, int rank)
     return comm->names ? comm->names[rank] : rank;
 }
 
+/* Ends the process if the arguments of a collective describe no vector that can exist. */
+void ce_comm_check(const cs_comm *comm, int what, int64_t count, cs_dtype dtype, cs_reduce_op op);
 /* Ends the process unless this rank is a member of the comm; `what` names the call in the message. */
 void ce_comm_require_member(const cs_comm *comm, const char *what);
 /* Makes `call` the call in progress, and shows it to the other ranks. */

@@ -100,11 +100,10 @@ cs_tensor ce_forward_units(cs_engine *engine, cs_pass *pass, const ce_forward_in
     return x;
 }
 
-/* Returns the number of rows that count in the loss. For tokens these are the rows that have a target; otherwise each
- * sample is one row. */
-static int64_t count_targets(const cs_engine *engine, cs_tensor targets)
+/* Returns the number of rows that count in the loss: rows of tokens and of classes that have a target; of numbers, all. */
+static int64_t count_targets(cs_tensor targets)
 {
-    if (engine->model->inputs)
+    if (targets.dtype != CS_I32)
         return targets.shape[0];
     int64_t counted = 0, count = cs_count(targets);
     const int32_t *target = targets.data;
@@ -162,7 +161,7 @@ static void compute_losses(cs_engine *engine, const cs_batch *batch)
                                                               .targets = batch->targets,
                                                               .starts = batch->starts,
                                                               .references = batch->references });
-    int64_t targets = count_targets(engine, batch->targets);
+    int64_t targets = count_targets(batch->targets);
     engine->targets_counted += targets;
     if (ce_preference_is_on(engine)) {
         engine->loss_rows_counted += ce_preference_count(batch->targets);

@@ -64,6 +64,7 @@ static cs_tensor add_over_ranks(const norm *of, cs_pass *pass, cs_tensor sums)
 {
     if (!of->counts)
         cs_op_fill(cs_pass_stream(pass), sums, 0);
+    ce_pass_partial(pass, sums, of->weight);
     ce_pass_sum(pass, sums);
     return sums;
 }
@@ -109,6 +110,7 @@ static void apply_backward(const cs_attention *attention, cs_pass *pass, cs_tens
     }
     cs_tensor dots = cs_pass_make(pass, CS_F32, cs_rows(x), 1);
     cs_op_rms_dots(stream, dots, dx, x, factors, of.first);
+    ce_pass_partial(pass, dots, of.weight);
     ce_pass_sum(pass, dots);
     if (!of.counts)
         cs_op_fill(stream, dots, 0);

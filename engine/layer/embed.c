@@ -67,6 +67,7 @@ void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs
     else
         cs_op_embed(cs_pass_stream(pass), all, tokens, embed->tokens->value, embed->first,
                     embed->positions ? embed->positions->value : (cs_tensor){ 0 }, cs_pass_starts(pass));
+    ce_pass_partial(pass, all, embed->tokens);
     ce_pass_sum_rows_into(pass, y, all);
     if (embed->scale > 0)
         cs_op_scale(cs_pass_stream(pass), y, y, embed->scale);

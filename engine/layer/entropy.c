@@ -157,6 +157,7 @@ void cs_entropy_forward_capped(const cs_linear *head, cs_pass *pass, cs_tensor x
         all.dx = cs_pass_like(pass, all.x);
         all.terms = ce_pass_regular(pass, CE_REGULAR_ENTROPY)->entropy;
         all.terms.classes = ce_pass_ranks(pass) > 1 ? head->whole : classes;
+        ce_pass_partial(pass, all.dx, head->weight);
     }
     int64_t rows = cs_rows(all.x), chunk = open_chunk(&all);
     if (ce_pass_weighs_later(pass))

@@ -141,6 +141,7 @@ cs_tensor cs_experts_forward(const cs_experts *experts, cs_pass *pass, cs_tensor
     cs_tensor kept[] = { logits, routing.rows, routing.slots, routing.bounds, factors, h, own_rows };
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         cs_pass_keep(pass, kept[i]);
+    ce_pass_partial(pass, y, experts->down);
     y = ce_pass_sum_rows(pass, y);
     return experts->shared.gate_up.weight ? add_shared(experts, pass, y, own_rows) : y;
 }
@@ -192,6 +193,7 @@ static cs_tensor down_backward(const cs_experts *experts, cs_pass *pass, const k
     cs_op_experts_grad_input(stream, dg, own_dy, ce_linear_factor(pass, down_of(experts, experts->down->value)),
                              &kept->routing);
     cs_op_scale_rows_grad(stream, dg, dfactors, dg, g, kept->factors, false);
+    ce_pass_partial(pass, dfactors, experts->down);
     ce_pass_sum(pass, dfactors);
     return dg;
 }
@@ -224,6 +226,7 @@ cs_tensor cs_experts_backward(const cs_experts *experts, cs_pass *pass, cs_tenso
     cs_op_experts_grad_input(stream, own_dy, dh, ce_linear_factor(pass, gate_up_of(experts, experts->gate_up->value)),
                              &kept.routing);
     cs_op_add_slots(stream, dx, own_dy, &kept.routing);
+    ce_pass_partial(pass, dx, experts->gate_up);
     dx = ce_pass_sum_rows(pass, dx);
     cs_op_add(stream, dx, dx, ce_pass_own_rows(pass, router_backward(experts, pass, &kept, dfactors)));
     if (shared.data)

@@ -169,12 +169,25 @@ static cs_tensor take_input(const cs_linear *linear, cs_pass *pass)
     return keeps_input(linear) ? cs_pass_take(pass) : (cs_tensor){ 0 };
 }
 
-/* Allocates the gradient of the layer's input. */
+/* Allocates the result of the layer, of which a rank computes only its terms if the inputs are cut; the caller of a
+ * joined layer says so of the sum. */
+static cs_tensor make_y(const cs_linear *linear, cs_pass *pass, cs_tensor x)
+{
+    cs_tensor y = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), linear->outputs);
+    if (linear->cut == CS_CUT_INPUTS && !linear->joined)
+        ce_pass_partial(pass, y, linear->weight);
+    return y;
+}
+
+/* Allocates the gradient of the layer's input, of which a rank computes only its terms if the outputs are cut. */
 static cs_tensor make_dx(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
     cs_tensor weight = linear->weight->value;
     int64_t inputs = linear->layout == CS_IN_OUT ? cs_rows(weight) : cs_columns(weight);
-    return cs_pass_make(pass, cs_pass_products(pass), cs_rows(dy), inputs);
+    cs_tensor dx = cs_pass_make(pass, cs_pass_products(pass), cs_rows(dy), inputs);
+    if (linear->cut == CS_CUT_OUTPUTS && !linear->joined)
+        ce_pass_partial(pass, dx, linear->weight);
+    return dx;
 }
 
 /* Returns all rows of the input x. A layer whose inputs are cut has them already, because the layer before it, whose
@@ -200,7 +213,7 @@ static cs_tensor summed(const cs_linear *linear, cs_pass *pass, cs_tensor produc
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
     cs_tensor all = whole_input(linear, pass, x = ce_linear_factor(pass, x));
-    cs_tensor y = cs_pass_make(pass, cs_pass_products(pass), cs_rows(all), linear->outputs);
+    cs_tensor y = make_y(linear, pass, all);
     cs_op_matmul(cs_pass_stream(pass), y, all, ce_linear_weight(linear, pass), ce_linear_added_bias(linear, pass),
                  linear->layout);
     ce_lora_forward(linear, pass, y, all);
@@ -211,7 +224,7 @@ cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 cs_tensor cs_linear_forward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
     cs_tensor all = whole_input(linear, pass, x = ce_linear_factor(pass, x));
-    cs_tensor pre = cs_pass_make(pass, cs_pass_products(pass), cs_rows(all), linear->outputs);
+    cs_tensor pre = make_y(linear, pass, all);
     cs_tensor weight = ce_linear_weight(linear, pass), bias = ce_linear_bias(linear, pass), y = cs_pass_like(pass, pre);
     if (linear->adapter) {
         cs_op_matmul(cs_pass_stream(pass), pre, all, weight, bias, linear->layout);

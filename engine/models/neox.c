@@ -285,6 +285,7 @@ static void add_joined(const block *b, cs_pass *pass, cs_tensor y, cs_tensor x, 
 {
     cs_tensor both = cs_pass_like(pass, m);
     cs_residual_forward(&b->residual2, pass, both, cs_residual_backward(&b->residual1, pass, a), m);
+    ce_pass_partial(pass, both, b->mlp.down.weight);
     cs_op_add_dropout(cs_pass_stream(pass), y, x, ce_pass_sum_rows(pass, both), (cs_dropout){ 0 });
 }
 
@@ -336,11 +337,15 @@ static void backward_parallel(const block *b, cs_pass *pass, cs_tensor dy, cs_te
     t = cs_attention_backward(&b->attention, pass, t);
     if (read.data)
         cs_op_add(cs_pass_stream(pass), t, t, read);
-    if (read.data && b->joined)
+    if (read.data && b->joined) {
+        ce_pass_partial(pass, t, b->attention.qkv.weight);
         t = ce_pass_sum_rows(pass, t);
+    }
     cs_norm_backward_add(&b->norm1, pass, dx, t, beside);
-    if (b->whole)
+    if (b->whole) {
+        ce_pass_partial(pass, dx, b->attention.qkv.weight);
         cs_op_add(cs_pass_stream(pass), dx, ce_pass_sum_rows(pass, dx), dy);
+    }
 }
 
 static void block_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)

@@ -113,4 +113,8 @@ cs_status ce_ends_load(cs_engine *engine);
 cs_status ce_base_note(cs_engine *engine, const char *folder);
 cs_status ce_base_check(const cs_engine *engine, const json_t *provenance);
 
+/* names.c: returns an error if a parameter of the model has a name that no tensor of a checkpoint may have, or that another
+ * parameter has. */
+cs_status ce_names_check(const cs_model *model);
+
 #endif

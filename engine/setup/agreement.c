@@ -60,12 +60,33 @@ static void add(void *to, const ce_listing *item)
         json_object_set(to, item->path, item->value);
 }
 
+/* The parameters of a model of the program's own, by name: another name, shape or place makes another model. */
+static void add_parameters(json_t *facts, const cs_model *model)
+{
+    int number = 0;
+    for (int i = 0; i < model->total; i++)
+        for (int at = 0; at < model->units[i]->entry_count; at++) {
+            const ce_unit_entry *entry = model->units[i]->entries[at];
+            const cs_param *param = &entry->param;
+            CE_FREED char *key = ce_must_print("parameter %s", entry->full_name);
+            json_object_set_new(facts, key,
+                                json_sprintf("number %d, %lld x %lld, first values %d %.9g, %s", number++,
+                                             (long long)entry->cut.whole[0], (long long)entry->cut.whole[1],
+                                             (int)param->init.how, (double)param->init.std,
+                                             param->frozen  ? "frozen"
+                                             : param->decay ? "with decay"
+                                                            : "without decay"));
+        }
+}
+
 static void add_model(json_t *facts, const cs_engine *engine)
 {
     const char *key;
     json_t *value;
     char path[320];
     json_object_set_new(facts, "parameters of the model", json_integer(engine->model->parameters));
+    if (!engine->model_json)
+        add_parameters(facts, engine->model);
     json_object_foreach (engine->model_json, key, value) {
         snprintf(path, sizeof path, "cspeed.model.%s", key);
         json_object_set(facts, path, value);

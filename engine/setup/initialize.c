@@ -84,6 +84,7 @@ static cs_status open_model(cs_engine *engine, cs_model *model)
     if (engine->model->count == 0)
         return ce_fail(CS_BAD_CONFIG, "the model has no unit");
     CE_TRY(ce_lora_open(engine));
+    CE_TRY(ce_names_check(engine->model));
     if (model)
         ce_model_copy(model, engine->facts.tp);
     if (!engine->model->inputs)

@@ -9,6 +9,8 @@
 
 enum { ALIGN = 64 };
 
+static const int64_t MAX_ELEMENTS = (int64_t)1 << 48; /* no memory has more */
+
 /* A pass that only measures how much memory it needs has no block of memory. Its tensors get addresses from this number
  * on, where no process has memory. The dry device does not access them. */
 static const uintptr_t measuring_base = (uintptr_t)1 << 46;
@@ -16,7 +18,9 @@ static const uintptr_t measuring_base = (uintptr_t)1 << 46;
 typedef struct {
     size_t offset, bytes;
     int references;
-    int young; /* number of `references` that end when the current unit's forward or backward returns */
+    int young;             /* number of `references` that end when the current unit's forward or backward returns */
+    const cs_param *terms; /* the matrix of ce_pass_partial */
+    size_t owed;           /* how many bytes of the terms are not added up yet */
 } live_tensor;
 
 struct cs_pass {
@@ -57,11 +61,15 @@ size_t ce_pass_block_bytes(const cs_pass *pass)
     return pass->shape.block_bytes;
 }
 
+static void take_terms(cs_pass *pass, cs_tensor x);
+
 void ce_pass_sum(cs_pass *pass, cs_tensor x)
 {
     const ce_exchange *exchange = &pass->shape.exchange;
-    if (exchange->size > 1)
-        exchange->sum(exchange->argument, x.data, cs_count(x), x.dtype);
+    if (exchange->size <= 1)
+        return;
+    take_terms(pass, x);
+    exchange->sum(exchange->argument, x.data, cs_count(x), x.dtype);
 }
 
 void ce_pass_gather(cs_pass *pass, cs_tensor all, cs_tensor x)
@@ -102,6 +110,10 @@ cs_tensor ce_pass_gather_rows(cs_pass *pass, cs_tensor x)
 {
     if (!ce_pass_cuts_rows(pass) || !x.data)
         return x;
+    if (cs_rows(x) != ce_pass_rows(pass))
+        ce_fatal(CS_MISUSE,
+                 "a tensor whose rows are to be gathered from all ranks has %lld rows, and %lld are this rank's",
+                 (long long)cs_rows(x), (long long)ce_pass_rows(pass));
     cs_tensor all = cs_pass_make(pass, x.dtype, cs_rows(x) * ce_pass_ranks(pass), cs_columns(x));
     ce_pass_gather(pass, all, x);
     return all;
@@ -110,10 +122,12 @@ cs_tensor ce_pass_gather_rows(cs_pass *pass, cs_tensor x)
 void ce_pass_sum_rows_into(cs_pass *pass, cs_tensor own, cs_tensor y)
 {
     const ce_exchange *exchange = &pass->shape.exchange;
-    if (ce_pass_cuts_rows(pass))
-        exchange->scatter(exchange->argument, own.data, y.data, cs_count(own), y.dtype);
-    else
+    if (!ce_pass_cuts_rows(pass)) {
         ce_pass_sum(pass, y);
+        return;
+    }
+    take_terms(pass, y);
+    exchange->scatter(exchange->argument, own.data, y.data, cs_count(own), y.dtype);
 }
 
 cs_tensor ce_pass_sum_rows(cs_pass *pass, cs_tensor y)
@@ -186,7 +200,7 @@ static cs_tensor place(cs_pass *pass, cs_tensor tensor)
         pass->peak = offset + bytes;
     CE_ASSERT(!pass->shape.block || pass->peak <= pass->shape.block_bytes);
     memmove(pass->live + at + 1, pass->live + at, (size_t)(pass->live_count - at) * sizeof *pass->live);
-    pass->live[at] = (live_tensor){ offset, bytes, 1, 1 };
+    pass->live[at] = (live_tensor){ offset, bytes, 1, 1, NULL, 0 };
     pass->live_count++;
     tensor.data = (void *)(pass->base + offset);
     return tensor;
@@ -194,6 +208,9 @@ static cs_tensor place(cs_pass *pass, cs_tensor tensor)
 
 cs_tensor cs_pass_make(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns)
 {
+    if (rows < 0 || columns < 0 || (columns > 0 && rows > MAX_ELEMENTS / columns))
+        ce_fatal(CS_MISUSE, "cs_pass_make: a tensor cannot have the shape (%lld, %lld)", (long long)rows,
+                 (long long)columns);
     return place(pass, cs_matrix(NULL, dtype, rows, columns));
 }
 
@@ -202,8 +219,9 @@ cs_tensor cs_pass_like(cs_pass *pass, cs_tensor shape)
     return place(pass, shape);
 }
 
-/* Returns NULL if the tensor is not in the pass's block of memory, for example if it belongs to the batch. */
-static live_tensor *find(cs_pass *pass, cs_tensor tensor)
+/* Returns the live tensor that contains the beginning of this tensor, or NULL if the tensor is not in the pass's block of
+ * memory, for example if it belongs to the batch. */
+static live_tensor *containing(cs_pass *pass, cs_tensor tensor)
 {
     uintptr_t address = (uintptr_t)tensor.data;
     if (address < pass->base || address >= pass->base + pass->peak)
@@ -217,8 +235,14 @@ static live_tensor *find(cs_pass *pass, cs_tensor tensor)
             high = middle - 1;
     }
     CE_ASSERT(pass->live_count > 0);
-    CE_ASSERT(pass->base + pass->live[low].offset == address);
     return &pass->live[low];
+}
+
+static live_tensor *find(cs_pass *pass, cs_tensor tensor)
+{
+    live_tensor *live = containing(pass, tensor);
+    CE_ASSERT(!live || pass->base + live->offset == (uintptr_t)tensor.data);
+    return live;
 }
 
 static void drop(cs_pass *pass, live_tensor *tensor, int references)
@@ -266,6 +290,45 @@ cs_tensor cs_pass_take(cs_pass *pass)
     return tensor;
 }
 
+/* ---- tensor parallelism: tensors that have only this rank's terms ---- */
+
+static size_t bytes_of(cs_tensor x)
+{
+    return (size_t)cs_count(x) * cs_dtype_bytes(x.dtype);
+}
+
+void ce_pass_partial(cs_pass *pass, cs_tensor x, const cs_param *with)
+{
+    if (pass->shape.exchange.size <= 1)
+        return;
+    live_tensor *live = find(pass, x);
+    CE_ASSERT(live);
+    live->terms = with;
+    live->owed = bytes_of(x);
+}
+
+/* Notes that the terms of x, a tensor or some of its rows, are added up now. */
+static void take_terms(cs_pass *pass, cs_tensor x)
+{
+    live_tensor *live = containing(pass, x);
+    if (!live || live->owed < bytes_of(x))
+        ce_fatal(CS_MISUSE,
+                 "a tensor (%lld, %lld) is added up over %d ranks, and no layer has said that it has only the "
+                 "terms of one rank (ce_pass_partial)",
+                 (long long)cs_rows(x), (long long)cs_columns(x), ce_pass_ranks(pass));
+    live->owed -= bytes_of(x);
+}
+
+/* Ends the process if a tensor still has the terms of one rank only when a unit's forward or backward returns. */
+static void check_terms(const cs_pass *pass, const live_tensor *live)
+{
+    if (live->owed > 0)
+        ce_fatal(CS_MISUSE,
+                 "a result of %s has only the terms of one of %d ranks: nothing has added up %zu bytes of them before "
+                 "the forward or backward of its unit returned (ce_pass_sum_rows)",
+                 live->terms->name, ce_pass_ranks(pass), live->owed);
+}
+
 void ce_pass_enter(cs_pass *pass)
 {
     CE_ASSERT(!pass->in_unit);
@@ -278,6 +341,7 @@ void ce_pass_leave(cs_pass *pass)
     pass->in_unit = false;
     for (int i = pass->live_count - 1; i >= 0; i--) {
         int young = pass->live[i].young;
+        check_terms(pass, &pass->live[i]);
         pass->live[i].young = 0;
         drop(pass, &pass->live[i], young);
     }

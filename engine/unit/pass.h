@@ -104,6 +104,11 @@ void ce_pass_let_go(cs_pass *pass, cs_tensor tensor);
  * by the sum over the ranks. ce_pass_gather sets the rows of `all` to the rows of x of all ranks, one rank after another.
  * Without tensor parallelism both do nothing, and ce_pass_ranks returns 1. */
 void ce_pass_sum(cs_pass *pass, cs_tensor x);
+/* Says that x, which the layer has just made, will have only this rank's terms of a product with `with`. The process ends
+ * with the name of the matrix if they are not added up (ce_pass_sum, ce_pass_sum_rows) before the unit's forward or
+ * backward returns, and if a tensor is added up of which this was not said, or for which it was done already. Since the dry
+ * run executes the same code, this is found before a training begins. Does nothing without tensor parallelism. */
+void ce_pass_partial(cs_pass *pass, cs_tensor x, const cs_param *with);
 void ce_pass_gather(cs_pass *pass, cs_tensor all, cs_tensor x);
 int ce_pass_ranks(const cs_pass *pass); /* number of ranks of the tensor-parallel group */
 int ce_pass_rank(const cs_pass *pass);  /* this rank's number in the group */

@@ -3,6 +3,7 @@
 #include "unit/unit.h"
 #include "base/must.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,15 @@ static void *append(void *list, int count, void *item)
 
 void *cs_unit_self(cs_unit *unit, size_t bytes)
 {
-    if (!unit->self)
+    if (!unit->self) {
         unit->self = ce_must_alloc(bytes);
+        unit->self_bytes = bytes;
+    }
+    if (bytes != unit->self_bytes)
+        ce_fatal(CS_MISUSE,
+                 "unit %s: cs_unit_self asks for %zu bytes, and the first call has asked for %zu: all calls for a "
+                 "unit must ask for the same size",
+                 unit->name, bytes, unit->self_bytes);
     return unit->self;
 }
 
@@ -26,11 +34,30 @@ static char *join(const char *prefix, const char *name)
     return ce_must_print("%s%s%s", prefix, prefix[0] ? "." : "", name);
 }
 
+static const int64_t MAX_ELEMENTS = (int64_t)1 << 48; /* no memory has more, and sums of bytes do not overflow */
+
+/* Ends the process if a parameter cannot have this shape or these first values. */
+static void check_param(const char *name, int64_t rows, int64_t columns, cs_init init)
+{
+    bool random = init.how == CS_NORMAL || init.how == CS_UNIFORM;
+    if (rows < 1 || columns < 0 || rows > MAX_ELEMENTS / (columns ? columns : 1))
+        ce_fatal(CS_MISUSE,
+                 "parameter %s: it cannot have %lld rows and %lld columns: at least 1 row, 0 columns for a vector, "
+                 "and at most %lld elements",
+                 name, (long long)rows, (long long)columns, (long long)MAX_ELEMENTS);
+    if ((unsigned)init.how > CS_UNIFORM)
+        ce_fatal(CS_MISUSE, "parameter %s: init.how is %d: CS_ZEROS, CS_ONES, CS_NORMAL and CS_UNIFORM are possible",
+                 name, (int)init.how);
+    if (random && !(isfinite(init.std) && init.std >= 0))
+        ce_fatal(CS_MISUSE, "parameter %s: init.std is %g: a finite number of at least 0 is needed", name,
+                 (double)init.std);
+}
+
 cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t columns, cs_init init)
 {
-    CE_ASSERT(rows > 0 && columns >= 0);
     ce_unit_entry *entry = ce_must_alloc(sizeof *entry);
     entry->full_name = join(unit->name, name);
+    check_param(entry->full_name, rows, columns, init);
     entry->offset = unit->length;
     entry->count = columns ? rows * columns : rows;
     entry->param.name = entry->full_name;

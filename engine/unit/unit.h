@@ -61,6 +61,7 @@ struct cs_unit {
     int owner_count;
     int64_t length; /* number of elements of the unit's own parameters, gaps included */
     void *self;
+    size_t self_bytes;
     cs_model *model;
     int index; /* index of the unit in the model's list of units */
     /* unit that holds the frozen parameters of this unit; NULL if no parameter of this unit is frozen */

@@ -656,16 +656,17 @@ void cs_model_free(cs_model *model); /* frees a model that was not given to an e
  * tokens: inputs and targets CS_I32 (B, T). */
 void cs_model_floats(cs_model *model, int64_t inputs, int64_t targets);
 /* The model reads numbers and classifies: inputs CS_F32 (B, inputs) and targets CS_I32 (B, 1), as cs_op_cross_entropy
- * takes them. */
+ * takes them. A row whose target is below 0 does not count in loss, gradients and metrics. */
 void cs_model_classifies(cs_model *model, int64_t inputs);
 /* Appends a unit and calls kind->declare(unit, sizes). `name` is the prefix of the names of the unit's parameters
  * ("transformer.h.0"); with "" the parameters have no prefix. */
 cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, const void *sizes);
 
 /* Returns the unit's private struct of `bytes` bytes. The first call, in `declare`, allocates it filled with zeros;
- * later calls return the same struct. */
+ * later calls return the same struct and must ask for the same size. */
 void *cs_unit_self(cs_unit *unit, size_t bytes);
-/* Declares a parameter (rows, columns). If `columns` is 0, the parameter is a vector of `rows` elements. */
+/* Declares a parameter (rows, columns). If `columns` is 0, the parameter is a vector of `rows` elements. Its full name,
+ * UNIT.NAME, is UTF-8 and no other parameter has it; cs_initialize checks this, and that all ranks declare the same. */
 cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t columns, cs_init init);
 /* Lets this unit also use the parameter `name` of `owner`, an earlier unit (tied weights). A unit may have at most 4
  * owners. */
