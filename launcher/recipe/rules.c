@@ -482,6 +482,10 @@ static const cl_rule rules[] = {
     { "eval_strategy evaluation_strategy", strategy, "cspeed.eval_interval" },
     { "eval_steps", interval, "cspeed.eval_interval" },
     { "evals_per_epoch", positive, "cspeed.evals_per_epoch" },
+    { "load_best_model_at_end", if_on, "cspeed.keep_best=true" },
+    { "label_smoothing_factor", positive, "cspeed.label_smoothing_factor" },
+    { "neftune_noise_alpha noisy_embedding_alpha", positive, "cspeed.neftune_noise_alpha" },
+    { "loss_watchdog_threshold", positive, "cspeed.loss_watchdog_threshold" },
     { "metric_for_best_model", choice,
       "cspeed.best_metric loss=loss eval_loss=loss rewards/accuracies=rewards/accuracies "
       "eval_rewards/accuracies=rewards/accuracies rewards/margins=rewards/margins" },

@@ -118,6 +118,12 @@ static const struct {
     { "save_strategy: epoch\nsave_steps: 500\neval_strategy: steps\neval_steps: 50\nlogging_steps: 0.1\n",
       "{\"cspeed\": {\"saves_per_epoch\": 1, \"eval_interval\": 50}, " REST "}",
       "logging_steps: 0.1: a share of the training", "" },
+    { "load_best_model_at_end: true\nmetric_for_best_model: eval_loss\ngreater_is_better: false\n"
+      "early_stopping_patience: 3\nlabel_smoothing_factor: 0.1\nneftune_noise_alpha: 5\nloss_watchdog_threshold: 4.5\n",
+      "{\"cspeed\": {\"keep_best\": true, \"best_metric\": \"loss\", \"early_stopping_patience\": 3, "
+      "\"label_smoothing_factor\": 0.1, \"neftune_noise_alpha\": 5, \"loss_watchdog_threshold\": 4.5}, " REST "}",
+      "", "" },
+    { "load_best_model_at_end: false\nneftune_noise_alpha: null\nlabel_smoothing_factor: 0\n", "{" REST "}", "", "" },
     { "fsdp: full_shard auto_wrap offload\n",
       "{\"cspeed\": {\"fsdp\": {\"sharding_strategy\": \"FULL_SHARD\"}}, \"zero_optimization\": {\"offload_param\": "
       "{\"device\": \"cpu\"}}, " REST "}",
