@@ -186,6 +186,7 @@ typedef struct {
     double label_smoothing, z_loss, neftune_noise_alpha;
     double loss_watchdog_threshold;
     int64_t loss_watchdog_patience;
+    double ema_decay;
     bool keep_best;
     int best_metric; /* CE_BEST_* */
     int64_t early_stopping_patience;

@@ -28,6 +28,12 @@ static void check_regular(cs_config *config)
         ce_json_fault(config->doc, given,
                       "not supported: with cspeed.dpo, whose loss compares log-probabilities with those of the "
                       "reference model");
+    if (s->ema_decay >= 1)
+        ce_json_fault(config->doc, "cspeed.ema_decay", "less than 1 is needed: otherwise the average never changes");
+    if (s->ema_decay > 0 && s->offload_optimizer == CE_OFFLOAD_CPU)
+        ce_json_fault(
+            config->doc, "cspeed.ema_decay",
+            "not supported: with zero_optimization.offload_optimizer, because averages are kept on the device");
     if (s->label_smoothing >= 1)
         ce_json_fault(config->doc, "cspeed.label_smoothing_factor",
                       "less than 1 is needed: otherwise no target counts");

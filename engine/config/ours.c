@@ -55,6 +55,9 @@ static const ce_key cspeed[] = {
         "keep_every", INT, keep_every, "0", 0, MAX_EXACT, NULL,
         "checkpoints of steps that are multiples of this number are never removed by keep_last; 0: keep_last decides alone"),
     SUPPORTED(
+        "ema_decay", NUMBER, ema_decay, "0", 0, 1, NULL,
+        "keeps an average of the parameters in fp32: after each update, average = ema_decay x average + (1 - ema_decay) x parameter; usually 0.999 or more, below 1; checkpoints have it, and `cspeed export --ema` writes it; 0: none"),
+    SUPPORTED(
         "keep_best", BOOL, keep_best, "false", 0, 0, NULL,
         "true: each evaluation on data.valid that is the best so far is followed by a checkpoint, which is not removed before a better one is complete; the export and the sample at the end are of the best checkpoint"),
     SUPPORTED(

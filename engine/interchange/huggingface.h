@@ -80,6 +80,7 @@ typedef struct {
     /* NULL, or the type of the matrices of a GGUF file (gguf.h), which output->folder then names. */
     const char *gguf;
     bool merge; /* True if adapters are added to the weights. A checkpoint without adapters then gives CS_BAD_CONFIG. */
+    bool averages; /* True if the averages of cspeed.ema_decay are written instead of the weights. */
 } ce_huggingface_choice;
 /* Writes the weights of a checkpoint as ce_huggingface_write does, with the config.json of its model. `dir` and `tag`
  * are those of ce_source_checkpoint_open. If the checkpoint has adapters and `merge` is false, only the adapters are

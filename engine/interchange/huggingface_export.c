@@ -97,9 +97,9 @@ cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *
     json_t *config = NULL;
     json_t *provenance;
     ce_huggingface_output all = *output;
-    if (choice.gguf && ce_files_holds(dir, "config.json") && !tag)
+    if (choice.gguf && ce_files_holds(dir, "config.json") && !tag && !choice.averages)
         return export_folder(source, output, choice, dir);
-    CE_TRY(ce_source_checkpoint_open(source, &provenance, dir, tag));
+    CE_TRY(ce_source_checkpoint_open(source, &provenance, dir, tag, choice.averages));
     all.config = json_object_get(provenance, "model");
     if (!choice.typed)
         all.dtype = trained_dtype(provenance);

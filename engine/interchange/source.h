@@ -44,8 +44,10 @@ void ce_source_close(ce_source *source); /* accepts a source whose bytes are all
 /* Opens the weights of a checkpoint. `dir` is the checkpoint's folder, or a folder that contains the checkpoint under
  * the name `tag`. If `tag` is NULL and `dir` is no checkpoint itself, opens the checkpoint that the file dir/latest
  * names, or, with a warning, the newest complete one in `dir`. *provenance, which describes the program that saved the
- * checkpoint, is valid until the source is closed. */
-cs_status ce_source_checkpoint_open(ce_source *source, json_t **provenance, const char *dir, const char *tag);
+ * checkpoint, is valid until the source is closed. If `averages` is true, the averages of cspeed.ema_decay are the weights
+ * of the trained parameters. */
+cs_status ce_source_checkpoint_open(ce_source *source, json_t **provenance, const char *dir, const char *tag,
+                                    bool averages);
 cs_status ce_huggingface_open(ce_source *source, const char *folder);
 
 #endif

@@ -8,6 +8,7 @@
 #include "checkpoint/chunks.h"
 #include "checkpoint/convert.h"
 #include "base/files.h"
+#include "base/must.h"
 #include "checkpoint/other_formats.h"
 #include "checkpoint/line.h"
 #include "checkpoint/safetensors.h"
@@ -104,9 +105,21 @@ static cs_status open_one(checkpoint_source *checkpoint, const char *dir, const 
     return ce_files_holds(dir, CE_MANIFEST_FILE) ? try_folder(checkpoint, dir, NULL) : open_newest(checkpoint, dir);
 }
 
-/* Lists the weights as the tensors of the source. Optimizer state is left out. */
-static cs_status list_weights(ce_source *source, checkpoint_source *checkpoint)
+/* Returns the index in the manifest of a parameter's average (cspeed.ema_decay), or -1. */
+static int64_t find_average(const ce_manifest *manifest, const char *name)
 {
+    CE_FREED char *average = ce_must_print("state.%s.ema", name);
+    for (int64_t i = 0; i < manifest->tensor_count; i++)
+        if (strcmp(manifest->tensors[i].name, average) == 0)
+            return i;
+    return -1;
+}
+
+/* Lists the weights as the tensors of the source, or their averages if `averages` is true; frozen parameters have none.
+ * Optimizer state is left out. */
+static cs_status list_weights(ce_source *source, checkpoint_source *checkpoint, bool averages)
+{
+    int64_t found = 0;
     source->tensors = calloc((size_t)checkpoint->manifest.tensor_count + 1, sizeof *source->tensors);
     checkpoint->tensors = calloc((size_t)checkpoint->manifest.tensor_count + 1, sizeof *checkpoint->tensors);
     checkpoint->buffer = malloc(CE_SHARDFILE_BLOCK);
@@ -121,10 +134,16 @@ static cs_status list_weights(ce_source *source, checkpoint_source *checkpoint)
         if (!folder || strcmp(folder, "weights") != 0)
             continue;
         ce_source_tensor *to = &source->tensors[source->count];
-        checkpoint->tensors[source->count++] = i;
-        *to = (ce_source_tensor){ .name = from->name, .dtype = from->dtype, .dims = from->dims };
+        int64_t average = averages ? find_average(&checkpoint->manifest, from->name) : -1;
+        found += average >= 0;
+        checkpoint->tensors[source->count++] = average >= 0 ? average : i;
+        *to =
+            (ce_source_tensor){ .name = from->name, .dtype = average >= 0 ? CS_F32 : from->dtype, .dims = from->dims };
         memcpy(to->shape, from->shape, sizeof to->shape);
     }
+    if (averages && found == 0)
+        return ce_fail(CS_BAD_CONFIG, "--ema: %s has no averages, because its training had no cspeed.ema_decay",
+                       checkpoint->path);
     return CS_OK;
 }
 
@@ -214,21 +233,22 @@ static void close_checkpoint(ce_source *source)
     free(checkpoint);
 }
 
-static cs_status build(ce_source *source, const char *dir, const char *tag)
+static cs_status build(ce_source *source, const char *dir, const char *tag, bool averages)
 {
     checkpoint_source *checkpoint = source->private_data;
     CE_TRY(open_one(checkpoint, dir, tag));
-    return list_weights(source, checkpoint);
+    return list_weights(source, checkpoint, averages);
 }
 
-cs_status ce_source_checkpoint_open(ce_source *source, json_t **provenance, const char *dir, const char *tag)
+cs_status ce_source_checkpoint_open(ce_source *source, json_t **provenance, const char *dir, const char *tag,
+                                    bool averages)
 {
     checkpoint_source *checkpoint = calloc(1, sizeof *checkpoint);
     if (!checkpoint)
         return ce_fail(CS_NO_MEMORY, "out of memory for reading %s", dir);
     checkpoint->file = checkpoint->held_chunk = -1;
     *source = (ce_source){ .read = read_range, .close = close_checkpoint, .private_data = checkpoint };
-    cs_status status = build(source, dir, tag);
+    cs_status status = build(source, dir, tag, averages);
     if (status != CS_OK)
         ce_source_close(source);
     else

@@ -12,6 +12,7 @@ cs_status ce_async_save_open(cs_engine *engine)
 {
     engine->metrics.saved_step = -1;
     engine->saving = ce_must_alloc(sizeof *engine->saving);
+    engine->saving->average = ce_average_open(engine);
     if (engine->settings->io_buffer_size % 4096 != 0)
         return ce_fail(CS_BAD_CONFIG, "cspeed.checkpoint.io_buffer_size: %lld is not a multiple of 4096",
                        (long long)engine->settings->io_buffer_size);
@@ -30,6 +31,7 @@ void ce_async_save_close(cs_engine *engine)
     free(engine->saving->async.in_progress);
     free(engine->saving->async.good);
     ce_ancestry_close(engine);
+    ce_average_close(engine);
     free(engine->saving);
 }
 
@@ -121,18 +123,23 @@ cs_status ce_async_save_finish(cs_engine *engine)
 
 /* ---- the points of a step ---- */
 
-static void begin_phase(cs_engine *engine, ce_phase phase)
-{
-    if (phase == CE_STEP)
-        ce_schedule_change_say(engine);
-}
-
 /* Waits until the save in progress has copied the state. */
 static void hold(cs_engine *engine)
 {
     double begun = ce_clock_seconds();
     ce_background_hold(engine->saving->async.work);
     engine->saving->async.stall += ce_clock_seconds() - begun;
+}
+
+/* A save in progress copies the averages too, so they change only when it has done so. */
+static void begin_phase(cs_engine *engine, ce_phase phase)
+{
+    if (phase != CE_STEP)
+        return;
+    ce_schedule_change_say(engine);
+    if (engine->saving->average)
+        hold(engine);
+    ce_average_take(engine);
 }
 
 static void count_ready(cs_engine *engine, ce_step_sums *sums)
@@ -173,17 +180,19 @@ cs_status cs_finish_checkpoint(cs_engine *engine)
 
 /* Returns the number of bytes that a copy of one rank's elements of a parameter needs. The number does not depend on the
  * ZeRO stage, because cs_save_checkpoint lists the same pieces at every stage. */
-static size_t copy_bytes(const ce_zero *zero, ce_unit_entry *entry, ce_range own)
+static size_t copy_bytes(const ce_zero *zero, ce_unit_entry *entry, ce_range own, bool averages)
 {
     ce_range local = { own.from - entry->offset, own.to - entry->offset };
     ce_shard_piece pieces[CE_PIECES_EACH];
     int divided = ce_shard_divide(pieces, entry, ce_range_overlap(local, (ce_range){ 0, entry->count }));
     size_t slots = entry->param.frozen ? 0 : (size_t)zero->groups->group[entry->group].optimizer.slots, bytes = 0;
+    size_t average = averages && !entry->param.frozen ? sizeof(float) : 0;
     cs_dtype dtype = entry->param.frozen ? zero->precision.values : zero->precision.masters;
     for (int i = 0; i < divided; i++) {
         size_t count = pieces[i].copy ? 0 : (size_t)ce_range_length(pieces[i].range);
         bytes += ce_background_piece_bytes(count * cs_dtype_bytes(dtype)) +
-                 slots * ce_background_piece_bytes(count * cs_dtype_bytes(zero->precision.slots));
+                 slots * ce_background_piece_bytes(count * cs_dtype_bytes(zero->precision.slots)) +
+                 (average ? ce_background_piece_bytes(count * average) : 0);
     }
     return bytes;
 }
@@ -195,7 +204,7 @@ size_t ce_async_save_copy(const cs_engine *engine)
         const cs_unit *unit = engine->model->units[i];
         ce_range own = ce_stage_own(&engine->zero, ce_stage_padded(&engine->zero, unit->length));
         for (int at = 0; at < unit->entry_count; at++)
-            bytes += copy_bytes(&engine->zero, unit->entries[at], own);
+            bytes += copy_bytes(&engine->zero, unit->entries[at], own, engine->settings->ema_decay > 0);
     }
     return engine->settings->async_save ? ce_background_bytes(bytes) : 0;
 }

@@ -186,7 +186,7 @@ static cs_status refuse(const char *folder)
     json_t *provenance = NULL;
     bool found;
     CE_TRY(ce_huggingface_detect(&found, folder));
-    if (ce_source_checkpoint_open(&source, &provenance, folder, NULL) != CS_OK)
+    if (ce_source_checkpoint_open(&source, &provenance, folder, NULL, false) != CS_OK)
         return ce_fail(CS_NOT_FOUND, "cspeed.model: there is no %s/config.json", folder);
     return ce_fail(CS_NOT_FOUND,
                    "cspeed.model: %s has no config.json, but a checkpoint: cspeed.load continues from it, and "

@@ -61,6 +61,25 @@ static void list_parameter(piece_list *list, const ce_zero *zero, const ce_shard
     }
 }
 
+/* Lists the averages of cspeed.ema_decay, as a further slot of each parameter. */
+static void list_averages(piece_list *list, const ce_average *average)
+{
+    for (int64_t i = 0; i < ce_average_pieces(average); i++) {
+        void *data;
+        const ce_shard_piece *from = ce_average_piece(average, i, &data);
+        const ce_cut *cut = &from->entry->cut;
+        append(list, (ce_piece){ .name = ce_must_print("state.%s.ema", from->entry->full_name),
+                                 .folder = "optim",
+                                 .dtype = CS_F32,
+                                 .dims = from->part.dims,
+                                 .shape = { cut->whole[0], cut->whole[1] },
+                                 .part = from->part,
+                                 .range = from->range,
+                                 .data = data,
+                                 .pitch = from->pitch });
+    }
+}
+
 /* True if the parameters are used but not trained, and the adapter comes from its own folder (`eval --adapter`). */
 static bool takes_adapter(const cs_engine *engine)
 {
@@ -126,6 +145,8 @@ static json_t *engine_state(const cs_engine *engine)
         const int64_t *value = (const void *)((const char *)engine + numbers[i].offset);
         json_object_set_new(section, numbers[i].key, json_integer(*value));
     }
+    if (engine->saving->average)
+        json_object_set_new(state, "ema", json_pack("{s:f}", "decay", engine->settings->ema_decay));
     return state;
 }
 
@@ -200,6 +221,8 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
     double started = ce_clock_seconds();
     CE_TRY(ce_async_save_finish(engine));
     CE_TRY(validate_tag(engine, tag ? tag : automatic));
+    ce_average_take(engine);
+    ce_walk_settle(engine);
     piece_list list = { 0 };
     ce_checkpoint_content content = {
         .tag = tag ? tag : automatic,
@@ -220,6 +243,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
         .finite = true,
     };
     list_pieces(engine, &list, true, false);
+    list_averages(&list, engine->saving->average);
     ce_transfer_begin(engine, &content.device_copy);
     content.pieces = list.piece;
     content.piece_count = list.count;
@@ -340,6 +364,8 @@ static void warn_of_other_model(const cs_engine *engine, json_t *provenance)
 static cs_status read_pieces(cs_engine *engine, ce_checkpoint_reader *reader, bool states, piece_list *list)
 {
     list_pieces(engine, list, states, true);
+    if (states && json_object_get(ce_checkpoint_engine(reader), "ema"))
+        list_averages(list, engine->saving->average);
     cs_status status = ce_checkpoint_read(reader, engine->comm, list->piece, list->count);
     ce_transfer_end(engine);
     return status;
@@ -355,6 +381,9 @@ static cs_status load(cs_engine *engine, const char *dir, ce_checkpoint_reader *
     piece_list list = { 0 };
     if (states)
         CE_TRY(check_optimizer(engine, state));
+    if (states && json_object_get(state, "ema") && !engine->saving->average)
+        return ce_fail(CS_BAD_CONFIG, "the checkpoint has averages of the parameters, and this run has none: set "
+                                      "cspeed.ema_decay, or load without optimizer states");
     if (!options->module_only)
         CE_TRY(ce_base_check(engine, ce_checkpoint_provenance(reader)));
     cs_status status = read_pieces(engine, reader, states, &list);
@@ -377,6 +406,7 @@ static cs_status load(cs_engine *engine, const char *dir, ce_checkpoint_reader *
         ce_products_resume(engine, ce_checkpoint_provenance(reader));
     if (!options->module_only) {
         restore_numbers(engine, state, options);
+        ce_average_loaded(engine, states && json_object_get(state, "ema"));
         ce_schedule_change_read(engine, reader);
     }
     return CS_OK;

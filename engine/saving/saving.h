@@ -30,8 +30,11 @@ typedef struct {
     char saving[64]; /* the key of the save in progress */
 } ce_ancestry;
 
+typedef struct ce_average ce_average; /* the averages of cspeed.ema_decay */
+
 struct ce_saving {
     ce_async_save async;
+    ce_average *average; /* NULL without cspeed.ema_decay */
     ce_ancestry ancestry;
     int64_t kept_step; /* the step of cs_keep_checkpoint; 0 if there is none */
     struct {
@@ -53,6 +56,21 @@ void ce_async_save_trust(cs_engine *engine, const char *dir, const char *tag); /
 /* Continues the save in progress when all ranks have written their parts, waits before an update until the state is
  * copied, and completes the save at the end of the run. */
 extern const ce_observer ce_async_save_observer;
+
+/* average.c: cspeed.ema_decay. ce_average_open returns NULL without the key. */
+ce_average *ce_average_open(cs_engine *engine);
+void ce_average_close(cs_engine *engine);
+/* Returns the bytes of device memory of a rank at the place that `zero` says. */
+size_t ce_average_bytes(const ce_zero *zero, const cs_model *model);
+/* Takes the last update into the averages, unless they contain it. Call it before parameters or averages are read or
+ * changed. */
+void ce_average_take(cs_engine *engine);
+/* The state was loaded, with averages if `begun` is true; otherwise they begin at the parameters. */
+void ce_average_loaded(cs_engine *engine, bool begun);
+/* The pieces of which this rank keeps averages; *data is the address of those of a piece, fp32, laid out as the piece's
+ * master values. ce_average_pieces returns 0 if `average` is NULL. */
+int64_t ce_average_pieces(const ce_average *average);
+const ce_shard_piece *ce_average_piece(const ce_average *average, int64_t index, void **data);
 
 /* ancestry.c: records which checkpoints the state descends from. ce_ancestry_offer is called before a save,
  * ce_ancestry_saved after it, and ce_ancestry_loaded after a load. */

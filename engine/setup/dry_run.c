@@ -227,7 +227,8 @@ void ce_dry_run_persistent(const cs_engine *engine, const ce_zero *zero, cs_memo
     memory->values = plan.values;
     memory->gradients = plan.gradients;
     memory->masters = plan.masters;
-    memory->slots = plan.slots;
+    bool averages = engine->settings->ema_decay > 0 && !engine->config->reads;
+    memory->slots = plan.slots + (averages ? ce_average_bytes(zero, engine->model) : 0);
     memory->offloaded = plan.offloaded;
     memory->padding = plan.padding;
     memory->rows_held = plan.rows_held;

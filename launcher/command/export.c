@@ -65,8 +65,10 @@ static cs_status export(const cl_weights_request *request)
     CE_TRY(ce_huggingface_export(&source,
                                  &(ce_huggingface_output){
                                      .folder = request->to, .dtype = request->dtype, .max_shard = request->max_shard },
-                                 (ce_huggingface_choice){
-                                     .typed = request->typed, .gguf = request->gguf, .merge = request->merge },
+                                 (ce_huggingface_choice){ .typed = request->typed,
+                                                          .gguf = request->gguf,
+                                                          .merge = request->merge,
+                                                          .averages = request->ema },
                                  request->from, request->tag));
     cl_weights_report(request, &source);
     ce_source_close(&source);
@@ -89,7 +91,7 @@ const cl_command cl_command_export = {
     .group = "Files",
     .summary = "convert a checkpoint to a Hugging Face folder or a GGUF file",
     .usage = "cspeed export DIR OUT [--tag TAG] [--dtype fp32|bf16|fp16]\n"
-             "                     [--max_shard 5GB] [--merge] [--gguf TYPE] [--lenient]",
+             "                     [--max_shard 5GB] [--merge] [--ema] [--gguf TYPE] [--lenient]",
     .text = "Writes a Hugging Face folder: config.json, model.safetensors (or several files and their index) and,\n"
             "if the training started from a Hugging Face folder that still exists, the tokenizer files of that\n"
             "folder. DIR is a checkpoint or a folder of checkpoints. OUT is the folder to create; it must not\n"
@@ -107,6 +109,7 @@ const cl_command cl_command_export = {
             "  --merge        after a training with LoRA: write the complete model, with the\n"
             "                 adapters added to its weights. Without --merge, the adapters\n"
             "                 are written in fp32, as a PEFT folder\n"
+            "  --ema          write the averages of cspeed.ema_decay instead of the weights\n"
             "  --gguf TYPE    write a GGUF file for llama.cpp, with its tokenizer and chat\n"
             "                 template; the matrices have the type f32, f16, bf16, q8_0 or\n"
             "                 q4_0. DIR may also be a Hugging Face folder\n"

@@ -55,14 +55,15 @@ int cl_weights_read(cl_weights_request *r, char **arguments)
         { .names = "dtype", .kind = CS_OPTION_TAKE, .value = "fp32|bf16|fp16", .take = read_dtype },
         { CS_OPTION(SWITCH, "lenient", cl_weights_request, lenient, NULL, NULL) },
         { CS_OPTION(TAKE, "max_shard", cl_weights_request, max_shard, "5GB", NULL), .take = read_bytes },
-        /* only `cspeed export` has the options tag, merge and gguf */
+        /* only `cspeed export` has the options tag, merge, ema and gguf */
         { CS_OPTION(TEXT, "gguf", cl_weights_request, gguf, "TYPE", NULL) },
         { CS_OPTION(TEXT, "tag", cl_weights_request, tag, "TAG", NULL) },
         { CS_OPTION(SWITCH, "merge", cl_weights_request, merge, NULL, NULL) },
+        { CS_OPTION(SWITCH, "ema", cl_weights_request, ema, NULL, NULL) },
     };
     static const char needs[] = "name what to read and the folder to write";
     static const cs_options_form import = { CL_COMMAND_FORM("import", 2, 2, needs), .options = table, .count = 4 };
-    static const cs_options_form export = { CL_COMMAND_FORM("export", 2, 2, needs), .options = table + 1, .count = 6 };
+    static const cs_options_form export = { CL_COMMAND_FORM("export", 2, 2, needs), .options = table + 1, .count = 7 };
     ce_asked_ignore_saves();
     int code = cs_options_read(r->takes_tag ? &export : &import, r, &arguments);
     r->formed = r->typed || r->max_shard > 0;

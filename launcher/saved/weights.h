@@ -12,6 +12,7 @@ typedef struct {
     cs_dtype dtype;
     bool typed;   /* true: --dtype was given */
     bool merge;   /* the flag --merge of `cspeed export` */
+    bool ema;     /* the flag --ema of `cspeed export` */
     bool lenient; /* --lenient: keys of config.json that are unknown or not supported only warn */
     int64_t max_shard;
     const char *gguf; /* the value of --gguf of `cspeed export`, or NULL */
