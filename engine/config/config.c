@@ -206,6 +206,20 @@ void ce_config_set_lora(cs_config *config, const ce_lora_settings *lora)
     config->text = print(ce_json_root(config->doc));
 }
 
+const char *const ce_config_four_bits[] = { "nf4", "fp4", NULL };
+
+void ce_config_set_quantization(cs_config *config, const ce_quantization_settings *settings)
+{
+    json_t *section = ce_json_find(config->doc, "cspeed.quantization_config");
+    json_object_set_new(section, "load_in_4bit", json_boolean(settings->on));
+    json_object_set_new(section, "bnb_4bit_quant_type", json_string(ce_config_four_bits[settings->type]));
+    json_object_set_new(section, "bnb_4bit_use_double_quant", json_boolean(settings->twice));
+    json_object_set(section, "llm_int8_skip_modules", settings->skip ? settings->skip : json_null());
+    config->settings.quantization = *settings;
+    free(config->text);
+    config->text = print(ce_json_root(config->doc));
+}
+
 /* ---- getters ---- */
 
 /* Returns the row of the key with this dotted path in the key tables, and sets *field to the address of the key's value

@@ -40,6 +40,7 @@ enum { CE_AMP_O0, CE_AMP_O1, CE_AMP_O2, CE_AMP_O3 }; /* values of the key `amp.o
 enum { CE_OFFLOAD_NONE, CE_OFFLOAD_CPU, CE_OFFLOAD_NVME, CE_OFFLOAD_AUTO }; /* values of the keys `offload_*.device` */
 
 enum { CE_BIASES_NONE, CE_BIASES_ALL, CE_BIASES_ADAPTED }; /* values of the key `lora.bias` */
+extern const char *const ce_config_four_bits[];            /* the words of `quantization_config.bnb_4bit_quant_type` */
 extern const char *const ce_config_biases[];               /* the words of `lora.bias`, in the order of this enum */
 
 /* The settings of LoRA. If r is 0, there are no adapters. If `adapter` is set, the engine replaces r, alpha, rslora,
@@ -52,6 +53,15 @@ typedef struct {
     json_t *targets;     /* "all-linear" or a list of names; NULL means PEFT's default names for the model's family */
     const char *adapter; /* a folder that PEFT saved, with the initial values of the adapters; or NULL */
 } ce_lora_settings;
+
+/* The section cspeed.quantization_config: 4-bit weights of frozen linear layers. */
+typedef struct {
+    bool on;
+    int type;            /* 0: NF4, 1: FP4 */
+    bool twice;          /* the absmax are quantised too */
+    const char *compute; /* PyTorch's name of the type of products; NULL: as the training says */
+    json_t *skip;        /* a list of names of layers that keep their numbers; or NULL */
+} ce_quantization_settings;
 
 /* The keys of a curriculum section, which are read into ce_settings.curriculum. */
 typedef struct {
@@ -201,6 +211,7 @@ typedef struct {
     int comm;              /* index of the chosen word in the row of cspeed.comm in the key table */
     const char *transport; /* "auto", "self", "shm", "tcp", "mpi" or "nccl" */
     ce_lora_settings lora;
+    ce_quantization_settings quantization;
     int recompute; /* CE_RECOMPUTE_* */
     int64_t prefetch;
 
@@ -238,5 +249,8 @@ void ce_config_set_total(cs_config *config, int64_t steps);
 /* Changes all values of cspeed.lora except `merge`, after the engine has read the adapter's folder or chosen the
  * targets. The configuration takes its own reference to lora->targets. */
 void ce_config_set_lora(cs_config *config, const ce_lora_settings *lora);
+/* Replaces cspeed.quantization_config by the settings of a model's folder that has 4-bit weights. The configuration takes
+ * its own reference to settings->skip. */
+void ce_config_set_quantization(cs_config *config, const ce_quantization_settings *settings);
 
 #endif

@@ -27,7 +27,7 @@ static const ce_key keys[] = {
     SUPPORTED(
         "merge", BOOL, lora.merge, "false", 0, 0, NULL,
         "true: cspeed.export writes the whole model with the adapters added to its weights; false: an adapter folder for PEFT"),
-    REFUSED("qlora", "false", "quantized base weights (QLoRA) are not implemented: weights are fp32, bf16 or fp16"),
+    REFUSED("qlora", "false", "its name here is cspeed.quantization_config.load_in_4bit"),
     REFUSED("modules_to_save", "null", "no module can be trained in full beside the adapters, only biases"),
     REFUSED("init_lora_weights", "true",
             "adapters are always initialized by PEFT's default: A uniform within 1/sqrt(inputs), B zero"),

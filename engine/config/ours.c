@@ -16,6 +16,9 @@ static const ce_key cspeed[] = {
         "param_groups", JSON, param_groups, "null", 0, 0, NULL,
         "[{\"params\": \"*.wte.weight\", \"lr\": 1e-4, ...}, ...]: parameters whose name matches a pattern, or one of a list of patterns, get their own values of optimizer.params; the first group that matches counts; a weight_decay given here applies to vectors too; \"train\": false freezes the group's parameters, which then have no gradient, no master and no optimizer state"),
     SECTION("lora", "LoRA: adapters of low rank are trained, and the model's own parameters are frozen"),
+    SECTION(
+        "quantization_config",
+        "QLoRA: the frozen weights of linear layers take 4 bits; the keys are those of Hugging Face's BitsAndBytesConfig"),
     SECTION("mesh", "the device mesh: over which ranks the work is divided"),
     SECTION("fsdp", "settings by the names of PyTorch's FSDP"),
     SECTION("dpo", "preference training: pairs of a chosen and a rejected answer to the same prompt"),

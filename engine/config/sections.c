@@ -196,6 +196,7 @@ static const struct {
     { CE_KEYS(ce_ours_sections) },
     { CE_KEYS(ce_data_sections) },
     { CE_KEYS(ce_lora_sections) },
+    { CE_KEYS(ce_quantization_sections) },
     { CE_KEYS(ce_sharding_fsdp_sections) },
     { CE_KEYS(ce_mesh_own_sections) },
     { CE_KEYS(ce_preference_sections) },

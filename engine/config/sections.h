@@ -15,8 +15,8 @@ typedef struct {
  * here, so that the compiler checks them. */
 extern const ce_section ce_batches_sections[1], ce_formats_sections[5], ce_sharding_sections[3],
     ce_monitors_sections[8], ce_courses_sections[9], ce_ours_sections[1], ce_data_sections[1], ce_lora_sections[1],
-    ce_sharding_fsdp_sections[1], ce_preference_sections[1], ce_ours_output_sections[2], ce_mesh_sections[5],
-    ce_mesh_own_sections[1];
+    ce_quantization_sections[1], ce_sharding_fsdp_sections[1], ce_preference_sections[1], ce_ours_output_sections[2],
+    ce_mesh_sections[5], ce_mesh_own_sections[1];
 
 /* Returns section number `index`, where 0 is the top level, or NULL after the last section. */
 const ce_section *ce_sections_at(int index);

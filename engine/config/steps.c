@@ -65,6 +65,7 @@ static void (*const steps[])(cs_config *config) = {
     ce_formats_resolve,
     ce_ours_resolve,
     ce_lora_resolve,
+    ce_quantization_resolve, /* compares the type of products, which ce_formats_resolve sets */
     ce_data_resolve,        /* names the cache after `output`, which ce_ours_resolve sets */
     ce_sections_resolve,
     ce_monitors_resolve,

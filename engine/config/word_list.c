@@ -10,7 +10,7 @@
 
 #define NO_HUB "cspeed sends nothing to other servers"
 #define NO_TORCH "no PyTorch runs here"
-#define NO_QUANTA "quantized base weights (QLoRA) are not implemented: weights are fp32, bf16 or fp16"
+#define NO_QUANTA "weights are quantised to 4 bits, by bitsandbytes' NF4 and FP4, and not otherwise"
 #define NO_MIX "it is a loss that is not implemented"
 #define READS "batches are read from mapped files, without worker processes"
 #define LAYERS "each layer is a unit of sharding"
@@ -136,7 +136,7 @@ KEY("M", "num_layers hidden_size num_attention_heads ffn_hidden_size max_positio
 UNNEEDED("S", "router_aux_loss_coef", OF_MODEL)
 KEY("PA", "lora_r", "cspeed.lora.r", "")
 KEY("L", "lora_rank", "cspeed.lora.r", "")
-KEY("A", "adapter", "cspeed.lora.r", "\"lora\" is a rank above 0; \"qlora\" is not supported")
+KEY("A", "adapter", "cspeed.lora.r cspeed.quantization_config.load_in_4bit", "\"lora\" is a rank above 0; \"qlora\" is load_in_4bit too")
 KEY("L", "finetuning_type", "cspeed.lora.r cspeed.param_groups", "\"lora\" is a rank above 0, \"freeze\" a group with \"train\": false")
 KEY("PAL", "lora_alpha", "cspeed.lora.alpha", "")
 KEY("PAL", "lora_dropout", "cspeed.lora.dropout", "")
@@ -155,7 +155,16 @@ UNNEEDED("P", "auto_mapping peft_version runtime_config", "cspeed writes these k
 REFUSED("P", "arrow_config kasa_config lora_ga_config velora_config monteclora_config megatron_config megatron_core", BASIC)
 REFUSED("P", "alora_invocation_tokens use_bdlora use_qalora qalora_group_size ensure_weight_tying", BASIC)
 REFUSED("P", "lora_bias target_parameters trainable_token_indices layer_replication", BASIC)
-REFUSED("PAL", "load_in_4bit load_in_8bit quantization_bit quantization_method double_quantization bnb_4bit_compute_dtype bnb_4bit_quant_type bnb_4bit_use_double_quant", NO_QUANTA)
+KEY("SPA", "load_in_4bit", "cspeed.quantization_config.load_in_4bit", "")
+KEY("L", "quantization_bit", "cspeed.quantization_config.load_in_4bit", "4 is true; no other number is supported")
+KEY("L", "double_quantization", "cspeed.quantization_config.bnb_4bit_use_double_quant", "")
+KEY("PA", "bnb_4bit_use_double_quant use_bnb_nested_quant", "cspeed.quantization_config.bnb_4bit_use_double_quant", "")
+KEY("PA", "bnb_4bit_quant_type", "cspeed.quantization_config.bnb_4bit_quant_type", "")
+KEY("PA", "bnb_4bit_compute_dtype", "cspeed.quantization_config.bnb_4bit_compute_dtype", "")
+KEY("P", "llm_int8_skip_modules", "cspeed.quantization_config.llm_int8_skip_modules", "")
+UNNEEDED("L", "quantization_method quantization_device_map", "bitsandbytes' is the only method")
+UNNEEDED("P", "bnb_4bit_quant_storage", "ZeRO divides the bytes of the codes")
+REFUSED("SPAL", "load_in_8bit", NO_QUANTA)
 KEY("AL", "relora resume_lora_training create_new_adapter", "cspeed.lora.adapter", "adapters of the folder are trained further; ReLoRA is not supported")
 
 TOPIC("Data")

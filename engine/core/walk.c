@@ -11,9 +11,8 @@ void ce_walk_settle(cs_engine *engine)
 
 static void each_row(cs_engine *engine, const cs_unit *unit, void (*verb)(ce_shard *shard))
 {
-    verb(engine->shards[unit->index]);
-    if (unit->store)
-        verb(engine->shards[unit->store->index]);
+    for (; unit; unit = unit->store)
+        verb(engine->shards[unit->index]);
 }
 
 void ce_walk_each(cs_engine *engine, int i, void (*verb)(ce_shard *shard))

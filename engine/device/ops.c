@@ -29,6 +29,13 @@ static void run_gradient(cs_stream *stream, const ce_product *product)
     note_gradient(stream, before);
 }
 
+/* Returns the first row's columns [first, first + count) of y, as a tensor with the rows of y. */
+static cs_tensor columns_of(cs_tensor y, int64_t first, int64_t count)
+{
+    CE_ASSERT(first >= 0 && first + count <= cs_columns(y));
+    return cs_matrix((char *)y.data + (size_t)first * cs_dtype_bytes(y.dtype), y.dtype, cs_rows(y), count);
+}
+
 static ce_product forward_product(cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout)
 {
     CE_ASSERT(is_compute(x) && is_compute(w) && w.dtype == x.dtype);
@@ -43,6 +50,15 @@ static ce_product forward_product(cs_tensor y, cs_tensor x, cs_tensor w, cs_tens
 void cs_op_matmul(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout)
 {
     ce_product product = forward_product(y, x, w, bias, layout);
+    run_product(stream, &product);
+}
+
+void cs_op_matmul_columns(cs_stream *stream, cs_tensor y, int64_t first, cs_tensor x, cs_tensor w, cs_tensor bias,
+                          cs_layout layout)
+{
+    ce_product product =
+        forward_product(columns_of(y, first, layout == CS_IN_OUT ? cs_columns(w) : cs_rows(w)), x, w, bias, layout);
+    product.pitch = cs_columns(y);
     run_product(stream, &product);
 }
 
@@ -73,6 +89,15 @@ static ce_product input_product(cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layo
 void cs_op_matmul_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout)
 {
     ce_product product = input_product(dx, dy, w, layout);
+    run_gradient(stream, &product);
+}
+
+void cs_op_matmul_grad_input_columns(cs_stream *stream, cs_tensor dx, int64_t first, cs_tensor dy, cs_tensor w,
+                                     cs_layout layout)
+{
+    ce_product product =
+        input_product(columns_of(dx, first, layout == CS_IN_OUT ? cs_rows(w) : cs_columns(w)), dy, w, layout);
+    product.pitch = cs_columns(dx);
     run_gradient(stream, &product);
 }
 

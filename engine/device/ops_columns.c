@@ -1,6 +1,7 @@
 /* ops_columns.c - the operations of cspeed/ops.h on some columns of a matrix. As in ops.c, shapes and types are checked
  * here. */
 #include "device/run.h"
+#include "base/four_bit.h"
 
 static void run_columns(cs_stream *stream, const ce_columns *job)
 {
@@ -19,6 +20,16 @@ void cs_op_add_columns(cs_stream *stream, cs_tensor y, int64_t first, cs_tensor 
 void cs_op_take_columns(cs_stream *stream, cs_tensor x, cs_tensor y, int64_t first, float scale)
 {
     run_columns(stream, &(ce_columns){ .wide = y, .narrow = x, .first = first, .scale = scale, .takes = true });
+}
+
+void cs_op_dequantize(cs_stream *stream, cs_tensor y, const cs_four_bit *matrix, int64_t row, int64_t column)
+{
+    CE_ASSERT(is_compute(y) && matrix->codes && matrix->absmax && matrix->columns % 2 == 0);
+    CE_ASSERT(row >= 0 && column >= 0 && row + cs_rows(y) <= matrix->rows && column + cs_columns(y) <= matrix->columns);
+    ce_dequantize job = {
+        y, *matrix, row, column, ce_four_bit_values(matrix->fp4 ? CE_FP4 : CE_NF4), ce_four_bit_scales()
+    };
+    RUN(stream, dequantize, &job);
 }
 
 static void check_dora(cs_tensor norms, const cs_dora *dora)

@@ -98,6 +98,7 @@ OPERATION(entropy_finish, (cs_device *device, cs_tensor loss, cs_tensor hits, cs
                            cs_entropy_terms terms))
 OPERATION(squared_error, (cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target))
 OPERATION(squared_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target))
+OPERATION(dequantize, (cs_device *device, const ce_dequantize *job))
 /* Adds scale * `narrow` to the columns of `wide` from column `first` on. If `takes` is true, sets `narrow` to scale
  * times these columns instead. */
 OPERATION(columns, (cs_device *device, const ce_columns *job))

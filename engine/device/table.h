@@ -21,7 +21,8 @@
 typedef struct {
     cs_tensor c, a, b, bias;
     bool transpose_a, transpose_b;
-    bool add; /* add: whether the product is added to the values of c; if so, c has type fp32 */
+    bool add;      /* add: whether the product is added to the values of c; if so, c has type fp32 */
+    int64_t pitch; /* elements from one row of c to the next, if c is some columns of a matrix; 0: the columns of c */
 } ce_product;
 /* functions of products.c */
 ce_product_class ce_product_class_of(const ce_product *product);
@@ -66,6 +67,14 @@ typedef struct {
     float scale;
     bool takes;
 } ce_columns;
+
+/* Computes the values of some rows and columns of a matrix of 4-bit numbers; ops.h describes the tensors. */
+typedef struct {
+    cs_tensor y;
+    cs_four_bit matrix;
+    int64_t row, column;
+    const float *values, *scales; /* the values of the 16 codes, and of the 256 codes of absmax (base/four_bit.h) */
+} ce_dequantize;
 
 /* Returns the number of columns from one head to the next. */
 static inline int64_t ce_rope_head(const cs_rope *rope)

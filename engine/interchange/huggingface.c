@@ -1,5 +1,6 @@
 /* huggingface.c - reads the weights of a Hugging Face folder as a source of tensors. */
 #include "interchange/huggingface_folder.h"
+#include "interchange/four_bit.h"
 #include "interchange/huggingface.h"
 #include "base/ends_with.h"
 #include "base/input.h"
@@ -75,9 +76,11 @@ static cs_status add_tensor(ce_source *source, int64_t file, const ce_safetensor
     cs_dtype dtype;
     if (is_buffer(entry->key))
         return CS_OK;
-    if (!ce_safetensors_dtype(&dtype, entry->dtype) || dtype > CS_F16)
-        return ce_fail(CS_UNSUPPORTED, "not supported: %s: tensor %s is %s; weights are read as F32, BF16 or F16",
-                       weights->files[file].path, entry->key, entry->dtype);
+    if (!ce_safetensors_dtype(&dtype, entry->dtype) || (dtype > CS_F16 && dtype != CS_U8))
+        return ce_fail(
+            CS_UNSUPPORTED,
+            "not supported: %s: tensor %s is %s; weights are read as F32, BF16 or F16, or as the U8 of 4-bit weights",
+            weights->files[file].path, entry->key, entry->dtype);
     if (entry->dims > CS_MAX_DIMS)
         return ce_fail(CS_UNSUPPORTED, "not supported: %s: tensor %s has %d dimensions; %d are the most",
                        weights->files[file].path, entry->key, entry->dims, CS_MAX_DIMS);
@@ -369,6 +372,7 @@ static bool is_read(const void *reader, const char *name)
 void ce_huggingface_name_others(const ce_source *source, const char *folder)
 {
     ce_names others = { 0 };
+    source = ce_four_bit_inner(source);
     folder_reader reader = { source->private_data, folder };
     if (!ce_files_holds(folder, CE_WEIGHTS_SINGLE) && !ce_files_holds(folder, CE_WEIGHTS_INDEX))
         ce_log(CE_LOG_NOTICE, "%s has neither " CE_WEIGHTS_SINGLE " nor an index: %s is read%s", folder,

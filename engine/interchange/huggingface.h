@@ -38,7 +38,8 @@ void ce_huggingface_unwrap(ce_source *source, const ce_wrapped *wrapped);
  * new source closes the old one. After a failure *source still has to be closed. */
 cs_status ce_huggingface_wrap(ce_source *source, const ce_wrapped *wrapped, const char *folder);
 
-/* Calls ce_huggingface_rename, then checks that the source has every parameter of the model with its shape, and no
+/* Calls ce_huggingface_rename and ce_four_bit_open, then checks that the source has every parameter of the model with
+ * its shape, and no
  * other tensor. Otherwise returns CS_BAD_FILE; the message lists all tensors that are missing, unexpected or of another
  * shape. `folder` is used in the message only. */
 cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const ce_model_facts *facts,

@@ -1,5 +1,6 @@
 /* huggingface_check.c - compares the tensors of a source with the parameters of the model. One message reports all
  * differences. */
+#include "interchange/four_bit.h"
 #include "interchange/huggingface.h"
 
 #include "base/names.h"
@@ -20,7 +21,9 @@ static void show_shape(char *text, size_t capacity, const int64_t *shape, int di
 static void check_one(const ce_source *source, const ce_unit_entry *wanted, ce_names *missing, ce_names *shapes)
 {
     int64_t at = ce_source_find(source, wanted->full_name);
-    const int64_t *whole = wanted->cut.whole;
+    const ce_four_bit_weight *packed = wanted->param.four_bit;
+    int64_t numbers[2] = { packed ? packed->rows : 0, packed ? packed->columns : 0 };
+    const int64_t *whole = packed ? numbers : wanted->cut.whole;
     int dims = wanted->param.value.dims;
     char has[128], wants[128];
     if (at < 0) {
@@ -35,14 +38,21 @@ static void check_one(const ce_source *source, const ce_unit_entry *wanted, ce_n
     ce_names_add(shapes, "%s is %s and should be %s", wanted->full_name, has, wants);
 }
 
+/* Adapters, and the absmax of 4-bit weights, are not among the tensors of a source. */
+static bool is_tensor(const cs_unit *unit, const ce_unit_entry *entry)
+{
+    return !entry->lora && (!unit->bytes || entry->param.four_bit);
+}
+
 cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const ce_model_facts *facts,
                                const char *folder)
 {
     ce_names missing = { 0 }, shapes = { 0 }, unexpected = { 0 };
     CE_TRY(ce_huggingface_rename(source, model, facts));
+    CE_TRY(ce_four_bit_open(source));
     for (int i = 0; i < model->total; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++)
-            if (!model->units[i]->entries[at]->lora)
+            if (is_tensor(model->units[i], model->units[i]->entries[at]))
                 check_one(source, model->units[i]->entries[at], &missing, &shapes);
     for (int64_t i = 0; i < source->count; i++)
         if (!ce_model_find(model, source->tensors[i].name))

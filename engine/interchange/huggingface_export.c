@@ -1,9 +1,11 @@
 /* huggingface_export.c - exports a checkpoint as a Hugging Face folder. */
+#include "interchange/four_bit.h"
 #include "interchange/huggingface.h"
 #include "base/files.h"
 #include "base/must.h"
 #include "interchange/gguf.h"
 #include "interchange/peft.h"
+#include "base/log.h"
 
 #include <string.h>
 
@@ -91,6 +93,19 @@ static cs_status export_folder(ce_source *source, const ce_huggingface_output *o
     return status;
 }
 
+static void report_merge(const ce_source *merged, bool packed, const char *folder)
+{
+    double rounding = ce_peft_rounding(merged);
+    if (rounding > 0)
+        ce_log(CE_LOG_INFO, "%s: rounding moves the merged weights by %.2g %% of what the adapters change", folder,
+               100 * rounding);
+    if (packed)
+        ce_log(CE_LOG_INFO,
+               "%s: the merged weights are those of 4 bits that were trained with, as numbers, and not the model's "
+               "original weights",
+               folder);
+}
+
 cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *output, ce_huggingface_choice choice,
                                 const char *dir, const char *tag)
 {
@@ -100,6 +115,8 @@ cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *
     if (choice.gguf && ce_files_holds(dir, "config.json") && !tag && !choice.averages)
         return export_folder(source, output, choice, dir);
     CE_TRY(ce_source_checkpoint_open(source, &provenance, dir, tag, choice.averages));
+    cs_status status = ce_four_bit_open(source);
+    bool packed = ce_four_bit_inner(source) != source;
     all.config = json_object_get(provenance, "model");
     if (!choice.typed)
         all.dtype = trained_dtype(provenance);
@@ -112,7 +129,9 @@ cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *
     all.ends = json_object_get(chat, "ends");
     const char *folder = json_string_value(json_object_get(provenance, "model_folder"));
     const ce_wrapped *wrapped = ce_wrapped_find(json_string_value(json_object_get(all.config, "model_type")));
-    cs_status status = choose(source, &all, choice, provenance, &config);
+    if (status == CS_OK)
+        status = choose(source, &all, choice, provenance, &config);
+    ce_source merged = *source; /* what ce_huggingface_wrap reads from */
     if (status == CS_OK && wrapped)
         status = ce_huggingface_wrap(source, wrapped, folder);
     if (status == CS_OK)
@@ -121,6 +140,8 @@ cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *
                                       "not supported: exporting %s, because its model was defined by a program: only "
                                       "a model that cspeed.model names has a config.json",
                                       dir);
+    if (status == CS_OK && choice.merge)
+        report_merge(&merged, packed, all.folder);
     json_decref(config);
     if (status != CS_OK)
         ce_source_close(source);

@@ -141,6 +141,8 @@ typedef struct {
     float *a, *b;       /* two factors of an adapter: (r, inputs) and (outputs, r) */
     float *gain;        /* (outputs) DoRA's magnitude divided by the norm, or NULL if the tensor has no magnitudes */
     float *buffer;
+    /* of the merged elements so far: the sums of the squares of what the adapters change, and of what rounding changes */
+    double changes, roundings;
 } layered;
 
 static bool is_adapter(const char *name)
@@ -255,10 +257,15 @@ static cs_status read_whole(layered *over, int64_t tensor, float **to)
     return over->inner.read(&over->inner, tensor, (ce_range){ 0, count }, *to, CS_F32);
 }
 
+static double square(float a, float b)
+{
+    return ((double)a - (double)b) * ((double)a - (double)b);
+}
+
 /* over->buffer holds the elements `range` of the weight. Adds scale * B * A to these elements, where B and A are the
  * factors of the adapter. The sum over r is computed in fp32, as in PyTorch. With DoRA the results are multiplied by
  * magnitude / norm. */
-static void add_product(const layered *over, const ce_source_tensor *weight, ce_range range, int64_t a)
+static void add_product(layered *over, const ce_source_tensor *weight, ce_range range, int64_t a)
 {
     int64_t r = over->inner.tensors[a].shape[0], inputs = over->inner.tensors[a].shape[1];
     bool turned = json_is_true(json_object_get(over->lora, "fan_in_fan_out"));
@@ -270,9 +277,23 @@ static void add_product(const layered *over, const ce_source_tensor *weight, ce_
         float sum = 0;
         for (int64_t k = 0; k < r; k++)
             sum += over->b[output * r + k] * over->a[k * inputs + input];
+        float before = over->buffer[i - range.from];
         over->buffer[i - range.from] += scale * sum;
         if (over->gain)
             over->buffer[i - range.from] *= over->gain[output];
+        over->changes += square(over->buffer[i - range.from], before);
+    }
+}
+
+/* Adds the squares of the differences between the elements in over->buffer and `count` rounded elements. */
+static void note_rounding(layered *over, const void *rounded, cs_dtype dtype, int64_t count)
+{
+    float wide[256];
+    for (int64_t at = 0, next; at < count && dtype != CS_F32; at = next) {
+        next = at + 256 < count ? at + 256 : count;
+        ce_convert_elements(wide, CS_F32, (const char *)rounded + (size_t)at * cs_dtype_bytes(dtype), dtype, next - at);
+        for (int64_t i = at; i < next; i++)
+            over->roundings += square(over->buffer[i], wide[i - at]);
     }
 }
 
@@ -284,11 +305,12 @@ static cs_status read_sum(ce_source *source, int64_t tensor, ce_range range, voi
     int64_t a = find_beside(over, weight->name, "weight", "lora_A.weight");
     int64_t max = CE_SOURCE_BUFFER / (int64_t)sizeof(float);
     for (int64_t at = range.from, next; at < range.to; at = next) {
+        void *here = (char *)to + (size_t)(at - range.from) * cs_dtype_bytes(dtype);
         next = range.to - at < max ? range.to : at + max;
         CE_TRY(over->inner.read(&over->inner, over->from[tensor], (ce_range){ at, next }, over->buffer, CS_F32));
         add_product(over, weight, (ce_range){ at, next }, a);
-        ce_convert_elements((char *)to + (size_t)(at - range.from) * cs_dtype_bytes(dtype), dtype, over->buffer, CS_F32,
-                            next - at);
+        ce_convert_elements(here, dtype, over->buffer, CS_F32, next - at);
+        note_rounding(over, here, dtype, next - at);
     }
     return CS_OK;
 }
@@ -302,8 +324,10 @@ static cs_status read_gain(ce_source *source, int64_t tensor, int64_t magnitude)
     bool turned = json_is_true(json_object_get(over->lora, "fan_in_fan_out"));
     float *norms = malloc((size_t)outputs * sizeof *norms), *gain = NULL;
     sums.read = read_sum;
+    double changes = over->changes;
     cs_status status = norms ? ce_norms_read(&sums, tensor, turned, (ce_range){ 0, outputs }, norms, CS_F32)
                              : ce_fail(CS_NO_MEMORY, "out of memory for norms of weights");
+    over->changes = changes; /* this reading writes nothing */
     if (status == CS_OK)
         status = read_whole(over, magnitude, &gain);
     for (int64_t i = 0; i < outputs && status == CS_OK; i++)
@@ -350,4 +374,10 @@ cs_status ce_peft_merge(ce_source *source, const json_t *lora)
     source->read = read_merged;
     over->buffer = malloc(CE_SOURCE_BUFFER);
     return over->buffer ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for merging adapters");
+}
+
+double ce_peft_rounding(const ce_source *source)
+{
+    const layered *over = source->private_data;
+    return over->changes > 0 ? sqrt(over->roundings / over->changes) : 0;
 }

@@ -148,8 +148,91 @@ cs_tensor ce_linear_factor(cs_pass *pass, cs_tensor x)
     return copy;
 }
 
+/* ---- 4-bit weights ---- */
+
+static int64_t inputs_of(const cs_linear *linear)
+{
+    cs_tensor weight = linear->weight->value;
+    if (linear->weight->four_bit)
+        return linear->weight->four_bit->columns;
+    return linear->layout == CS_IN_OUT ? cs_rows(weight) : cs_columns(weight);
+}
+
+static cs_four_bit matrix_of(const cs_param *weight)
+{
+    const ce_four_bit_weight *packed = weight->four_bit;
+    return (cs_four_bit){ .rows = packed->rows,
+                          .columns = packed->columns,
+                          .codes = weight->value.data,
+                          .absmax = packed->absmax->value.data,
+                          .nested = packed->nested ? packed->nested->value.data : NULL,
+                          .fp4 = packed->type == CE_FP4 };
+}
+
+/* Computes some rows and columns of a 4-bit weight in the type of the operands of products. The rows of the layer's parts
+ * follow each other. ce_pass_let_go releases the result. */
+static cs_tensor dequantize(const cs_linear *linear, cs_pass *pass, ce_range rows, ce_range columns)
+{
+    cs_tensor panel = cs_pass_make(pass, cs_pass_products(pass), ce_range_length(rows), ce_range_length(columns));
+    int64_t begin = 0;
+    for (const cs_param *part = linear->weight; part; part = part->four_bit->next) {
+        ce_range both = ce_range_overlap(rows, (ce_range){ begin, begin + part->four_bit->rows });
+        cs_four_bit matrix = matrix_of(part);
+        if (ce_range_length(both) > 0)
+            cs_op_dequantize(cs_pass_stream(pass), cs_matrix_rows(panel, both.from - rows.from, ce_range_length(both)),
+                             &matrix, both.from - begin, columns.from);
+        begin += part->four_bit->rows;
+    }
+    return panel;
+}
+
+/* Sets y to x times the weight, plus the bias. A 4-bit weight is dequantised some rows at a time, which give some columns
+ * of y. */
+static void multiply(const cs_linear *linear, cs_pass *pass, cs_tensor y, cs_tensor x, cs_tensor bias)
+{
+    int64_t inputs = inputs_of(linear), outputs = linear->outputs;
+    if (!linear->weight->four_bit) {
+        cs_op_matmul(cs_pass_stream(pass), y, x, ce_linear_weight(linear, pass), bias, linear->layout);
+        return;
+    }
+    int64_t most = cs_pass_chunk(pass, x.dtype, outputs, inputs);
+    for (int64_t from = 0, to; from < outputs; from = to) {
+        to = from + most < outputs ? from + most : outputs;
+        cs_tensor panel = dequantize(linear, pass, (ce_range){ from, to }, (ce_range){ 0, inputs });
+        cs_tensor own = cs_vector((char *)bias.data + (size_t)from * cs_dtype_bytes(bias.dtype), bias.dtype, to - from);
+        cs_op_matmul_columns(cs_pass_stream(pass), y, from, x, panel, bias.data ? own : bias, CS_OUT_IN);
+        ce_pass_let_go(pass, panel);
+    }
+}
+
+/* Sets dx to dy times the transposed weight. A 4-bit weight is dequantised some columns at a time, which give some columns
+ * of dx, so that no sum of a product is divided. */
+static void multiply_back(const cs_linear *linear, cs_pass *pass, cs_tensor dx, cs_tensor dy)
+{
+    int64_t inputs = inputs_of(linear), outputs = linear->outputs;
+    if (!linear->weight->four_bit) {
+        cs_op_matmul_grad_input(cs_pass_stream(pass), dx, dy, ce_linear_weight(linear, pass), linear->layout);
+        return;
+    }
+    int64_t most = cs_pass_chunk(pass, dy.dtype, inputs, outputs);
+    for (int64_t from = 0, to; from < inputs; from = to) {
+        to = from + most < inputs ? from + most : inputs;
+        cs_tensor panel = dequantize(linear, pass, (ce_range){ 0, outputs }, (ce_range){ from, to });
+        cs_op_matmul_grad_input_columns(cs_pass_stream(pass), dx, from, dy, panel, CS_OUT_IN);
+        ce_pass_let_go(pass, panel);
+    }
+}
+
+cs_tensor ce_linear_rows(const cs_linear *linear, cs_pass *pass, int64_t first, int64_t count)
+{
+    return linear->weight->four_bit
+               ? dequantize(linear, pass, (ce_range){ first, first + count }, (ce_range){ 0, inputs_of(linear) })
+               : cs_matrix_rows(ce_linear_weight(linear, pass), first, count);
+}
+
 cs_tensor ce_linear_weight(const cs_linear *linear, cs_pass *pass)
 {
+    CE_ASSERT(!linear->weight->four_bit);
     return ce_linear_factor(pass, whole_weight(linear, linear->weight->value));
 }
 
@@ -182,9 +265,7 @@ static cs_tensor make_y(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 /* Allocates the gradient of the layer's input, of which a rank computes only its terms if the outputs are cut. */
 static cs_tensor make_dx(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
-    cs_tensor weight = linear->weight->value;
-    int64_t inputs = linear->layout == CS_IN_OUT ? cs_rows(weight) : cs_columns(weight);
-    cs_tensor dx = cs_pass_make(pass, cs_pass_products(pass), cs_rows(dy), inputs);
+    cs_tensor dx = cs_pass_make(pass, cs_pass_products(pass), cs_rows(dy), inputs_of(linear));
     if (linear->cut == CS_CUT_OUTPUTS && !linear->joined)
         ce_pass_partial(pass, dx, linear->weight);
     return dx;
@@ -214,24 +295,29 @@ cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
     cs_tensor all = whole_input(linear, pass, x = ce_linear_factor(pass, x));
     cs_tensor y = make_y(linear, pass, all);
-    cs_op_matmul(cs_pass_stream(pass), y, all, ce_linear_weight(linear, pass), ce_linear_added_bias(linear, pass),
-                 linear->layout);
+    multiply(linear, pass, y, all, ce_linear_added_bias(linear, pass));
     ce_lora_forward(linear, pass, y, all);
     keep_input(linear, pass, x);
     return summed(linear, pass, y, CS_CUT_INPUTS);
+}
+
+/* Returns true if GELU cannot be fused with the layer's products, because there are several of them. */
+static bool is_composed(const cs_linear *linear)
+{
+    return linear->adapter || linear->weight->four_bit;
 }
 
 cs_tensor cs_linear_forward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
     cs_tensor all = whole_input(linear, pass, x = ce_linear_factor(pass, x));
     cs_tensor pre = make_y(linear, pass, all);
-    cs_tensor weight = ce_linear_weight(linear, pass), bias = ce_linear_bias(linear, pass), y = cs_pass_like(pass, pre);
-    if (linear->adapter) {
-        cs_op_matmul(cs_pass_stream(pass), pre, all, weight, bias, linear->layout);
+    cs_tensor bias = ce_linear_bias(linear, pass), y = cs_pass_like(pass, pre);
+    if (is_composed(linear)) {
+        multiply(linear, pass, pre, all, bias);
         ce_lora_forward(linear, pass, pre, all);
         cs_op_gelu(cs_pass_stream(pass), y, pre);
     } else {
-        cs_op_matmul_gelu(cs_pass_stream(pass), y, pre, all, weight, bias, linear->layout);
+        cs_op_matmul_gelu(cs_pass_stream(pass), y, pre, all, ce_linear_weight(linear, pass), bias, linear->layout);
     }
     keep_input(linear, pass, x);
     cs_pass_keep(pass, pre);
@@ -252,14 +338,14 @@ cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor d
     cs_tensor dx = make_dx(linear, pass, dy);
     ce_linear_grow(linear, pass, x, dy);
     dy = ce_lora_backward_scaled(linear, pass, dy);
-    cs_op_matmul_grad_input(cs_pass_stream(pass), dx, dy, ce_linear_weight(linear, pass), linear->layout);
+    multiply_back(linear, pass, dx, dy);
     ce_lora_backward(linear, pass, dx, dy, x);
     return summed(linear, pass, dx, CS_CUT_OUTPUTS);
 }
 
 cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
-    if (linear->adapter) {
+    if (is_composed(linear)) {
         cs_tensor dx = cs_linear_backward(linear, pass, dy);
         cs_op_gelu_grad(cs_pass_stream(pass), dx, dx, cs_pass_take(pass));
         return dx;

@@ -22,6 +22,9 @@ void ce_linear_join(cs_linear *linear);
 cs_tensor ce_linear_factor(cs_pass *pass, cs_tensor x);
 cs_tensor ce_linear_weight(const cs_linear *linear, cs_pass *pass);
 cs_tensor ce_linear_bias(const cs_linear *linear, cs_pass *pass);
+/* Returns some rows of the weight of a layer with CS_OUT_IN, in the same way. A 4-bit weight is dequantised; the caller
+ * then calls ce_pass_let_go. */
+cs_tensor ce_linear_rows(const cs_linear *linear, cs_pass *pass, int64_t first, int64_t count);
 /* Returns the bias that this rank adds to its result. If the inputs are cut, the results of the ranks are added, so only
  * one rank adds the bias. */
 cs_tensor ce_linear_added_bias(const cs_linear *linear, cs_pass *pass);

@@ -23,7 +23,9 @@ static cs_tensor dropped(const cs_linear *linear, cs_pass *pass, cs_tensor x, ui
 /* Returns the operands of DoRA for one part of the layer. Each part of a layer has its own rows of the weight. */
 static cs_dora dora_of(const cs_linear *linear, cs_pass *pass, const ce_lora_part *part)
 {
-    cs_dora dora = { .weight = ce_linear_weight(linear, pass),
+    int64_t outputs = cs_rows(part->b->value);
+    cs_dora dora = { .weight = linear->layout == CS_OUT_IN ? ce_linear_rows(linear, pass, part->first, outputs)
+                                                           : ce_linear_weight(linear, pass),
                      .layout = linear->layout,
                      .a = ce_linear_factor(pass, part->a->value),
                      .b = ce_linear_factor(pass, part->b->value),
@@ -31,16 +33,17 @@ static cs_dora dora_of(const cs_linear *linear, cs_pass *pass, const ce_lora_par
                      .bias = ce_linear_added_bias(linear, pass),
                      .scale = linear->adapter->scale,
                      .first = part->first };
-    int64_t outputs = cs_rows(dora.b);
-    if (linear->layout == CS_OUT_IN) {
-        size_t row = (size_t)cs_columns(dora.weight) * cs_dtype_bytes(dora.weight.dtype);
-        dora.weight.data = (char *)dora.weight.data + (size_t)part->first * row;
-        dora.weight.shape[0] = outputs;
-    }
     if (dora.bias.data)
         dora.bias.data = (char *)dora.bias.data + (size_t)part->first * cs_dtype_bytes(dora.bias.dtype);
     dora.bias.shape[0] = outputs;
     return dora;
+}
+
+/* Releases what dora_of has allocated for the values of a 4-bit weight. */
+static void drop_weight(const cs_linear *linear, cs_pass *pass, const cs_dora *dora)
+{
+    if (linear->weight->four_bit)
+        ce_pass_let_go(pass, dora->weight);
 }
 
 /* own_y is the adapter's result before scaling. cs_op_dora replaces own_y by what backward needs; own_y and the norms
@@ -57,6 +60,7 @@ static void scale_columns(const cs_linear *linear, cs_pass *pass, cs_tensor y, c
         cs_op_join_norms(cs_pass_stream(pass), norms, all);
     }
     cs_op_dora(cs_pass_stream(pass), y, own_y, norms, &dora);
+    drop_weight(linear, pass, &dora);
     cs_pass_keep(pass, own_y);
     cs_pass_keep(pass, norms);
 }
@@ -98,6 +102,7 @@ cs_tensor ce_lora_backward_scaled(const cs_linear *linear, cs_pass *pass, cs_ten
         cs_tensor norms = cs_pass_take(pass), z = cs_pass_take(pass);
         cs_dora dora = dora_of(linear, pass, &adapter->part[i]);
         cs_op_dora_grad(cs_pass_stream(pass), scaled, cs_param_gradient(adapter->part[i].magnitude), z, norms, &dora);
+        drop_weight(linear, pass, &dora);
     }
     return scaled;
 }

@@ -74,7 +74,10 @@ void ce_profile_enter(cs_engine *engine)
 
 static double length_of(const cs_unit *unit)
 {
-    return (double)unit->length + (unit->store ? (double)unit->store->length : 0);
+    double length = 0;
+    for (; unit; unit = unit->store)
+        length += (double)unit->length * (unit->bytes ? 2 : 1); /* a byte has two codes; absmax are counted too */
+    return length;
 }
 
 void ce_profile_leave(cs_engine *engine, int i)

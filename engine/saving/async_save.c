@@ -180,14 +180,14 @@ cs_status cs_finish_checkpoint(cs_engine *engine)
 
 /* Returns the number of bytes that a copy of one rank's elements of a parameter needs. The number does not depend on the
  * ZeRO stage, because cs_save_checkpoint lists the same pieces at every stage. */
-static size_t copy_bytes(const ce_zero *zero, ce_unit_entry *entry, ce_range own, bool averages)
+static size_t copy_bytes(const ce_zero *zero, const cs_unit *unit, ce_unit_entry *entry, ce_range own, bool averages)
 {
     ce_range local = { own.from - entry->offset, own.to - entry->offset };
     ce_shard_piece pieces[CE_PIECES_EACH];
     int divided = ce_shard_divide(pieces, entry, ce_range_overlap(local, (ce_range){ 0, entry->count }));
     size_t slots = entry->param.frozen ? 0 : (size_t)zero->groups->group[entry->group].optimizer.slots, bytes = 0;
     size_t average = averages && !entry->param.frozen ? sizeof(float) : 0;
-    cs_dtype dtype = entry->param.frozen ? zero->precision.values : zero->precision.masters;
+    cs_dtype dtype = entry->param.frozen ? ce_stage_values(zero, unit) : zero->precision.masters;
     for (int i = 0; i < divided; i++) {
         size_t count = pieces[i].copy ? 0 : (size_t)ce_range_length(pieces[i].range);
         bytes += ce_background_piece_bytes(count * cs_dtype_bytes(dtype)) +
@@ -204,7 +204,7 @@ size_t ce_async_save_copy(const cs_engine *engine)
         const cs_unit *unit = engine->model->units[i];
         ce_range own = ce_stage_own(&engine->zero, ce_stage_padded(&engine->zero, unit->length));
         for (int at = 0; at < unit->entry_count; at++)
-            bytes += copy_bytes(&engine->zero, unit->entries[at], own, engine->settings->ema_decay > 0);
+            bytes += copy_bytes(&engine->zero, unit, unit->entries[at], own, engine->settings->ema_decay > 0);
     }
     return engine->settings->async_save ? ce_background_bytes(bytes) : 0;
 }

@@ -16,7 +16,7 @@ static int64_t bytes_of(const cs_engine *engine)
         for (int at = 0; at < unit->entry_count; at++) {
             const ce_unit_entry *entry = unit->entries[at];
             int64_t slots = entry->param.frozen ? 0 : zero->groups->group[entry->group].optimizer.slots;
-            cs_dtype dtype = entry->param.frozen ? zero->precision.values : zero->precision.masters;
+            cs_dtype dtype = entry->param.frozen ? ce_stage_values(zero, unit) : zero->precision.masters;
             int64_t average = engine->settings->ema_decay > 0 && !entry->param.frozen ? (int64_t)sizeof(float) : 0;
             bytes += ce_cut_count(&entry->cut) * ((int64_t)cs_dtype_bytes(dtype) + average +
                                                   slots * (int64_t)cs_dtype_bytes(zero->precision.slots));

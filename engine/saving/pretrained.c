@@ -63,6 +63,8 @@ static bool of_model(const cs_engine *engine, const ce_unit_entry *entry)
 
 cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool adapter)
 {
+    if (ce_shard_unit(engine->shards[i])->bytes)
+        return adapter ? CS_OK : ce_four_bit_load(engine, source, i);
     CE_FREED ce_shard_piece *pieces = ce_must_alloc(ce_shard_pieces_room(engine->shards[i]));
     int count = ce_shard_held_pieces(engine->shards[i], pieces);
     for (int at = 0; at < count; at++)
@@ -115,6 +117,10 @@ static cs_status start_at_random(const cs_engine *engine, const char *folder)
                        "%s has a config.json and no weights (no *.safetensors), so there is no trained model to use: "
                        "only training starts from random values",
                        folder ? folder : "cspeed.model");
+    if (engine->settings->quantization.on && engine->lora.first && !engine->settings->load && !reads)
+        return ce_fail(CS_BAD_CONFIG,
+                       "cspeed.quantization_config: %s has no weights, and random values are not quantised to 4 bits",
+                       folder ? folder : "the model");
     if (engine->settings->lora.dora && !engine->settings->lora.adapter && !reads && folder)
         return ce_fail(CS_BAD_CONFIG,
                        "cspeed.lora.dora: %s has no weights, whose norms are the initial magnitudes of DoRA", folder);
@@ -202,7 +208,9 @@ cs_status ce_pretrained_open(cs_engine *engine, const char *folder)
     CE_TRY(status);
     if (ce_json_is_lenient(engine->config->doc))
         ce_json_lenient(doc);
-    status = ce_huggingface_open_model(&engine->model, &engine->facts, doc, folder);
+    status = ce_four_bit_take(engine, ce_json_root(doc), folder);
+    if (status == CS_OK)
+        status = ce_huggingface_open_model(&engine->model, &engine->facts, doc, folder);
     if (status == CS_OK)
         ce_models_describe(&engine->model_json, &engine->facts, ce_json_root(doc));
     ce_json_print_warnings(doc);

@@ -116,15 +116,23 @@ static json_t *reduced(json_t *full)
                                          "field",   "columns", "template", "cache" };
     json_t *ours = json_object(), *theirs = json_object_get(full, "cspeed"), *root = json_object();
     static const char *const adapters[] = { "r", "alpha", "rslora", "dora", "bias", "targets" };
-    json_t *lora = json_object(), *data = json_object(), *from = json_object_get(theirs, "data");
+    static const char *const four_bit[] = { "load_in_4bit", "bnb_4bit_quant_type", "bnb_4bit_use_double_quant",
+                                            "llm_int8_skip_modules" };
+    json_t *quantization = json_object(), *lora = json_object(), *data = json_object(),
+           *from = json_object_get(theirs, "data");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         copy(ours, theirs, names[i]);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         copy(data, from, texts[i]);
     for (size_t i = 0; i < sizeof adapters / sizeof *adapters; i++)
         copy(lora, json_object_get(theirs, "lora"), adapters[i]);
-    if (json_integer_value(json_object_get(lora, "r")) > 0)
+    if (json_integer_value(json_object_get(lora, "r")) > 0) {
         json_object_set(ours, "lora", lora);
+        for (size_t i = 0; i < sizeof four_bit / sizeof *four_bit; i++)
+            copy(quantization, json_object_get(theirs, "quantization_config"), four_bit[i]);
+        json_object_set(ours, "quantization_config", quantization);
+    }
+    json_decref(quantization);
     json_decref(lora);
     json_object_set_new(ours, "data", data);
     json_object_set_new(root, "cspeed", ours);

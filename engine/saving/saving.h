@@ -106,6 +106,11 @@ cs_status ce_pretrained_reference(cs_engine *engine, const char *folder);
  * otherwise the model's parameters, and the norms that are the initial magnitudes of DoRA. */
 struct ce_source;
 cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool adapter);
+/* four_bit.c: sets the 4-bit weights of unit i from a source, which has them as numbers or as 4-bit weights. */
+cs_status ce_four_bit_load(cs_engine *engine, struct ce_source *source, int i);
+/* Takes the member quantization_config out of the config.json of a model's folder if it describes 4-bit weights of
+ * bitsandbytes; the table of the keys of config.json refuses all others. cspeed.quantization_config gets its values. */
+cs_status ce_four_bit_take(cs_engine *engine, json_t *root, const char *folder);
 /* Returns true if a folder of PEFT has this parameter: if the parameter is part of an adapter, or is not frozen. */
 bool ce_adapter_has(const ce_unit_entry *entry);
 /* Opens the model that the config.json of a Hugging Face folder describes, and logs the warnings about it. If the folder

@@ -85,6 +85,7 @@ static cs_status open_model(cs_engine *engine, cs_model *model)
         return ce_fail(CS_BAD_CONFIG, "the model has no unit");
     CE_TRY(ce_lora_open(engine));
     CE_TRY(ce_names_check(engine->model));
+    CE_TRY(ce_quantize(engine));
     if (model)
         ce_model_copy(model, engine->facts.tp);
     if (!engine->model->inputs)
@@ -174,7 +175,7 @@ static cs_status measure(cs_engine *engine)
         if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)
             engine->zero.optimizer.slots = settings->groups.group[i].optimizer.slots;
     ce_assign_print(&settings->groups, engine->model);
-    engine->values = ce_pool_open(cs_dtype_bytes(settings->precision.values));
+    engine->values = ce_pool_open(1);
     engine->grads = ce_pool_open(sizeof(float));
     return ce_dry_run(engine);
 }
@@ -258,7 +259,7 @@ static cs_status lay_out(cs_engine *engine, const char *kind)
 {
     CE_TRY(ce_assign_groups(&engine->settings->groups, engine->model));
     CE_TRY(ce_partition_compare(engine));
-    CE_TRY(ce_model_freeze(engine->model));
+    CE_TRY(ce_model_freeze(engine->model, engine->settings->quantization.twice));
     ce_model_lay_out(engine->model, ce_device_row_multiple(kind));
     engine->chunk_bytes = ce_device_chunk_bytes(kind);
     return CS_OK;

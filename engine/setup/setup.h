@@ -45,6 +45,10 @@ cs_status ce_cpu_isa_agree(cs_engine *engine);
  * when the model is open and before the layout of its parameters is computed. */
 cs_status ce_lora_open(cs_engine *engine);
 
+/* quantize.c: marks the frozen weights that cspeed.quantization_config keeps in 4 bits. To be called after
+ * ce_lora_open. */
+cs_status ce_quantize(cs_engine *engine);
+
 /* ---- agreement.c: comparison of all ranks before training starts ---- */
 /* Compares version, model and configuration of all ranks. If they differ, returns CS_DISAGREE on all ranks, with the
  * differing keys and values; otherwise all ranks take rank 0's seed. Collective; call it once the model and the world

@@ -116,7 +116,9 @@ void ce_load_place(ce_load *load, void *memory)
 const char *ce_model_first(const cs_model *model)
 {
     const cs_unit *unit = model->units[0];
-    return (unit->store ? unit->store : unit)->entries[0]->full_name;
+    while (unit->store)
+        unit = unit->store;
+    return unit->entries[0]->full_name;
 }
 
 const ce_unit_entry *ce_model_find(const cs_model *model, const char *full_name)

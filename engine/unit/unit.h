@@ -8,10 +8,12 @@
  *
  * Frozen parameters, which are not trained, are moved from their unit to the store of that unit. A store is a further
  * unit, behind the units that compute; its row has values, but no gradients and no optimizer state. The pointers that
- * layers hold stay valid. */
+ * layers hold stay valid. Those weights that are quantised to 4 bits are moved to a store of their own, whose elements are
+ * bytes. */
 #ifndef CE_UNIT_UNIT_H
 #define CE_UNIT_UNIT_H
 
+#include "base/four_bit.h"
 #include "base/status.h"
 #include "base/range.h"
 #include "base/rng.h"
@@ -30,6 +32,15 @@ struct cs_gradient {
     bool unwritten; /* true while nothing has been written to the gradient, not even zeros */
 };
 
+/* A frozen weight of 4 bits (base/four_bit.h). cs_param.value is then the matrix (rows, columns / 2) of its codes, of type
+ * CS_U8. `absmax` and `nested` are bytes too: parameters of the same row. */
+typedef struct cs_four_bit_weight {
+    ce_four_bit_type type;
+    int64_t rows, columns;
+    cs_param *absmax, *nested; /* `nested` is NULL without double quantisation */
+    const cs_param *next;      /* the weight of the layer's next part; NULL if there is none */
+} ce_four_bit_weight;
+
 /* A parameter and its position in the row of its unit. */
 typedef struct {
     /* `param` must be the first member, so that a pointer to the public cs_param is also a pointer to this struct */
@@ -40,6 +51,8 @@ typedef struct {
     int group; /* index of the parameter's optimizer group, which zero/ sets; a frozen parameter may have no group */
     /* True if the parameter belongs to an adapter (layer/lora.h); it is then not among the base model's weights. */
     bool lora;
+    ce_four_bit_type packs;    /* ce_model_freeze makes a 4-bit weight of this parameter, without the numbers */
+    ce_four_bit_weight packed; /* cs_param.four_bit points here */
     cs_gradient gradient;
 } ce_unit_entry;
 
@@ -64,9 +77,11 @@ struct cs_unit {
     size_t self_bytes;
     cs_model *model;
     int index; /* index of the unit in the model's list of units */
-    /* unit that holds the frozen parameters of this unit; NULL if no parameter of this unit is frozen */
+    /* unit that holds the frozen parameters of this unit; NULL if no parameter of this unit is frozen. If some of them are
+     * 4-bit weights, the store has a store too, which holds these. */
     cs_unit *store;
     bool frozen; /* true if this unit holds the frozen parameters of another unit */
+    bool bytes;  /* true if this unit holds 4-bit weights: the elements of its row are bytes */
 };
 
 /* The data that the experts of all layers of a model share. The arrays are in the memory that ce_load_place gets, which
@@ -114,8 +129,8 @@ void ce_unit_free(cs_unit *unit);
 
 /* Moves the frozen parameters (param.frozen is true) from their units to stores. Called once, after all parameters are
  * declared and before ce_model_lay_out. Returns CS_BAD_CONFIG if no parameter is left to train. Returns
- * CS_UNSUPPORTED if a parameter cannot be frozen. */
-cs_status ce_model_freeze(cs_model *model);
+ * CS_UNSUPPORTED if a parameter cannot be frozen. If `twice` is true, the absmax of 4-bit weights are quantised too. */
+cs_status ce_model_freeze(cs_model *model, bool twice);
 
 /* Returns the name of a parameter of the model's first unit. */
 const char *ce_model_first(const cs_model *model);

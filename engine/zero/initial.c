@@ -58,7 +58,7 @@ static void put(const ce_shard *shard, const ce_shard_piece *piece, float *value
 void ce_shard_init(ce_shard *shard, uint64_t seed)
 {
     CE_FREED ce_shard_piece *pieces = ce_must_alloc(ce_shard_pieces_room(shard));
-    int count = ce_shard_held_pieces(shard, pieces);
+    int count = shard->unit->bytes ? 0 : ce_shard_held_pieces(shard, pieces); /* 4-bit weights are always read */
     for (int i = 0; i < count; i++) {
         const ce_shard_piece *piece = &pieces[i];
         bool direct = piece->dtype == CS_F32 && !piece->pitch;
@@ -132,7 +132,8 @@ void ce_shard_spread(ce_shard *shard)
     }
     if (!ce_part_one_copy(shard) && ce_part_count(shard) > 0)
         cs_op_cast(ce_part_stream(shard, CE_COMPUTE),
-                   cs_vector(ce_part_home(shard, ce_part_from(shard)), zero->precision.values, ce_part_count(shard)),
+                   cs_vector(ce_part_home(shard, ce_part_from(shard)), ce_stage_values(zero, shard->unit),
+                             ce_part_count(shard)),
                    cs_vector(shard->master, zero->precision.masters, ce_part_count(shard)));
     ce_part_publish_now(shard);
 }

@@ -23,5 +23,5 @@ ce_shard_local_part ce_shard_local(const ce_shard *shard, const ce_unit_entry *e
                                   .range =
                                       any ? (ce_range){ held.from - all.from, held.to - all.from } : (ce_range){ 0, 0 },
                                   .data = any ? ce_part_home(shard, held.from) : NULL,
-                                  .dtype = shard->zero->precision.values };
+                                  .dtype = ce_stage_values(shard->zero, shard->unit) };
 }

@@ -18,7 +18,7 @@ static void *alloc_state(const ce_zero *zero, bool offloads, size_t bytes)
 static void take_values(ce_shard *shard)
 {
     const ce_zero *zero = shard->zero;
-    cs_dtype dtype = zero->precision.values;
+    cs_dtype dtype = ce_stage_values(zero, shard->unit);
     size_t home = (size_t)ce_stage_share(zero, zero->stage.params, shard->padded) * cs_dtype_bytes(dtype);
     if (ce_part_is_common(zero)) {
         shard->whole = ce_comm_alloc_common(zero->comm, (size_t)shard->padded * cs_dtype_bytes(dtype));

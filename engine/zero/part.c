@@ -13,7 +13,7 @@ bool ce_part_one_copy(const ce_shard *shard)
 
 cs_dtype ce_part_masters(const ce_shard *shard)
 {
-    return shard->unit->frozen ? shard->zero->precision.values : shard->zero->precision.masters;
+    return shard->unit->frozen ? ce_stage_values(shard->zero, shard->unit) : shard->zero->precision.masters;
 }
 
 const char *ce_part_name(const ce_shard *shard)
@@ -64,7 +64,7 @@ void *ce_part_at(void *row, cs_dtype dtype, int64_t element)
 void *ce_part_home(const ce_shard *shard, int64_t element)
 {
     int64_t from = shard->zero->stage.params == CE_SHARDED ? shard->part.from : 0;
-    return ce_part_at(shard->home, shard->zero->precision.values, element - from);
+    return ce_part_at(shard->home, ce_stage_values(shard->zero, shard->unit), element - from);
 }
 
 void *ce_part_sum(const ce_shard *shard, int64_t element)

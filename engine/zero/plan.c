@@ -10,13 +10,14 @@ static size_t padding_of(const ce_zero *zero, const cs_unit *unit, ce_range part
 {
     ce_precision types = zero->precision;
     ce_stage stage = zero->stage;
-    size_t bytes = 0, masters = ce_stage_one_copy(zero) ? 0 : cs_dtype_bytes(types.masters);
+    size_t bytes = 0, values = cs_dtype_bytes(ce_stage_values(zero, unit)),
+           masters = ce_stage_one_copy(zero) ? 0 : cs_dtype_bytes(types.masters);
     size_t moved = masters + (size_t)zero->optimizer.slots * cs_dtype_bytes(types.slots);
     for (int i = 0; i < unit->entry_count; i++) {
         ce_range gap = ce_unit_gap(unit->entries[i]);
         size_t all = (size_t)ce_range_length(gap);
         size_t mine = (size_t)ce_range_length(ce_range_overlap(gap, part));
-        bytes += (stage.params == CE_SHARDED ? mine : all) * cs_dtype_bytes(types.values);
+        bytes += (stage.params == CE_SHARDED ? mine : all) * values;
         if (unit->frozen)
             continue;
         bytes += (stage.grads == CE_SHARDED ? mine : all) * cs_dtype_bytes(types.sums);
@@ -42,17 +43,18 @@ static ce_plan plan_unit(const ce_zero *zero, const cs_unit *unit)
 {
     ce_precision types = zero->precision;
     int64_t padded = ce_stage_padded(zero, unit->length);
+    size_t width = cs_dtype_bytes(ce_stage_values(zero, unit));
     size_t optim = (size_t)ce_stage_share(zero, zero->stage.optim, padded), slots = 0;
     ce_range whole = { 0, padded }, mine = zero->stage.optim == CE_SHARDED ? ce_stage_part(zero, padded) : whole;
     ce_plan plan = {
-        .values = (size_t)ce_stage_share(zero, zero->stage.params, padded) * cs_dtype_bytes(types.values) +
+        .values = (size_t)ce_stage_share(zero, zero->stage.params, padded) * width +
                   (size_t)ce_stage_norms(zero, unit) * sizeof(float),
         .padding = padding_of(zero, unit, ce_stage_part(zero, padded)),
         .rows_held = rows_of(unit, true),
         .rows_zero = rows_of(unit, true) - rows_of(unit, false),
     };
     if (zero->offload_params)
-        plan.offloaded = (size_t)ce_range_length(ce_stage_part(zero, padded)) * cs_dtype_bytes(types.values);
+        plan.offloaded = (size_t)ce_range_length(ce_stage_part(zero, padded)) * width;
     if (unit->frozen)
         return plan;
     for (int i = 0; i < zero->optimizer.slots; i++)
@@ -125,7 +127,9 @@ void ce_plan_calls(ce_traffic *traffic, const ce_zero *zero, const ce_shard *sha
     ce_precision types = zero->precision;
     ce_stage stage = zero->stage;
     int64_t part = shard->padded / zero->world, norms = ce_stage_norms(zero, shard->unit);
-    ce_traffic_call gather = { CS_AXIS_SHARD, CE_BEAT_ALL_GATHER, part, types.values, shard->gathers * micros, 0, 0 };
+    ce_traffic_call gather = {
+        CS_AXIS_SHARD, CE_BEAT_ALL_GATHER, part, ce_stage_values(zero, shard->unit), shard->gathers * micros, 0, 0
+    };
     if (shard->padded == 0)
         return;
     ce_traffic_add(traffic, gather);

@@ -117,7 +117,7 @@ static void spread_values(void *argument)
     ce_shard *shard = argument;
     double traced = ce_trace_begin();
     cs_comm_all_gather(shard->zero->comm, shard->home, ce_part_home(shard, shard->part.from),
-                       ce_range_length(shard->part), shard->zero->precision.values);
+                       ce_range_length(shard->part), ce_stage_values(shard->zero, shard->unit));
     ce_trace_end(CE_TRACE_COMMUNICATION, "publish", ce_part_name(shard), traced);
 }
 

@@ -8,7 +8,7 @@
 static void fetch(void *argument)
 {
     ce_shard *shard = argument;
-    cs_dtype dtype = shard->zero->precision.values;
+    cs_dtype dtype = ce_stage_values(shard->zero, shard->unit);
     int64_t count = ce_range_length(shard->part);
     void *row = ce_pool_data(shard->value_row), *own = ce_part_at(row, dtype, shard->part.from);
     double traced = ce_trace_begin();
@@ -23,7 +23,9 @@ void ce_shard_gather(ce_shard *shard)
     if (shard->users++ > 0 || shard->whole || shard->padded == 0)
         return;
     CE_ASSERT(!shard->value_row);
-    shard->value_row = ce_pool_borrow(shard->values_pool, shard->padded);
+    shard->value_row =
+        ce_pool_borrow(shard->values_pool,
+                       shard->padded * (int64_t)cs_dtype_bytes(ce_stage_values(shard->zero, shard->unit)));
     shard->gathers++;
     ce_event last_use = ce_pool_after(shard->value_row);
     if (last_use.stream)
@@ -37,7 +39,7 @@ void ce_shard_gather(ce_shard *shard)
 static void attach_values(ce_shard *shard, void *whole)
 {
     int64_t place = 0;
-    ce_unit_attach_values(shard->unit, whole, shard->zero->precision.values);
+    ce_unit_attach_values(shard->unit, whole, ce_stage_values(shard->zero, shard->unit));
     for (int i = 0; shard->zero->precision.wide_norms && i < shard->unit->entry_count; i++) {
         ce_unit_entry *entry = shard->unit->entries[i];
         if (!entry->param.norm)

@@ -35,6 +35,11 @@ ce_range ce_stage_own(const ce_zero *zero, int64_t padded)
     return (ce_range){ from, from + length };
 }
 
+cs_dtype ce_stage_values(const ce_zero *zero, const cs_unit *unit)
+{
+    return unit->bytes ? CS_U8 : zero->precision.values;
+}
+
 bool ce_stage_one_copy(const ce_zero *zero)
 {
     return zero->precision.masters == zero->precision.values;

@@ -133,6 +133,8 @@ int64_t ce_stage_share(const ce_zero *zero, ce_place place, int64_t padded);
 /* Returns the number of elements in `range` of the unit's row that have the optimizer slot number `slot`. Elements of a
  * parameter whose optimizer has fewer slots are not counted. */
 int64_t ce_stage_slot_share(const ce_zero *zero, const cs_unit *unit, ce_range range, int slot);
+/* Returns the type of the values in the unit's row: the compute type, or CS_U8 for 4-bit weights. */
+cs_dtype ce_stage_values(const ce_zero *zero, const cs_unit *unit);
 bool ce_stage_one_copy(const ce_zero *zero); /* Returns true if masters and values are one buffer. */
 /* Returns the number of elements of the unit's normalization parameters that are kept in fp32, in addition to the copy
  * of these elements in the unit's 16-bit row; 0 if there is no such fp32 copy. */
@@ -150,7 +152,7 @@ ce_bucket *ce_bucket_open(const ce_zero *zero, const cs_model *model);
 
 /* ---- pool.c: buffers of a whole row, which units borrow in turn ---- */
 
-/* A row of a pool is a buffer with the padded length of the unit that borrows it; units of equal length share rows.
+/* A row of a pool is a buffer for the padded row of the unit that borrows it; units of equal length share rows.
  * Before ce_pool_settle (in the dry run) the pool counts how many rows of each length are borrowed at the same time,
  * and returns addresses that must not be accessed. ce_pool_settle allocates as many rows as were counted. */
 
@@ -159,7 +161,7 @@ typedef struct ce_row ce_row;
 
 ce_pool *ce_pool_open(size_t element_bytes);
 void ce_pool_close(ce_pool *pool);
-ce_row *ce_pool_borrow(ce_pool *pool, int64_t length);
+ce_row *ce_pool_borrow(ce_pool *pool, int64_t length); /* `length`: number of elements of the pool */
 void *ce_pool_data(ce_row *row);
 /* Returns the event that is complete when the previous use of the row is over. The borrower must make its own stream
  * wait for this event. If the event's `stream` is NULL, the row was never used. */

@@ -609,6 +609,8 @@ typedef struct {
     bool norm;   /* a parameter of a normalization: stays fp32 where the precision keeps norms in fp32 */
     /* the linear layer (layer.h) of which this parameter is the weight; NULL if there is none */
     struct cs_linear *linear;
+    struct cs_four_bit_weight
+        *four_bit;         /* private: how `value` has the codes of a 4-bit weight; NULL if it has numbers */
     cs_gradient *gradient; /* private, set by cs_param_overwrites; NULL: the gradient is cleared before backward */
     cs_tensor value, grad;
     /* The function `declare` of a kind may set `padded` for a matrix, also for a shared one. The device's copy may

@@ -44,6 +44,27 @@ void cs_op_matmul_grad_input_gelu(cs_stream *stream, cs_tensor dpre, cs_tensor d
 void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, cs_tensor x, cs_tensor dy,
                               cs_layout layout);
 
+/* As cs_op_matmul and cs_op_matmul_grad_input, with a result that has all columns of the product's columns [first, first +
+ * M) of y (N, any), or [first, first + K) of dx. Other columns are not written. */
+void cs_op_matmul_columns(cs_stream *stream, cs_tensor y, int64_t first, cs_tensor x, cs_tensor w, cs_tensor bias,
+                          cs_layout layout);
+void cs_op_matmul_grad_input_columns(cs_stream *stream, cs_tensor dx, int64_t first, cs_tensor dy, cs_tensor w,
+                                     cs_layout layout);
+
+/* A matrix (rows, columns) of 4-bit numbers in NF4 or FP4: two codes in a byte, and for each block of 64 consecutive
+ * elements its absmax, the factor of the codes' values. `columns` is even. */
+typedef struct {
+    int64_t rows, columns;
+    const uint8_t *codes;
+    /* Without `nested`, absmax has fp32 numbers. Otherwise it has the bytes of double quantisation; `nested` then has a
+     * factor for each 256 blocks, and after the factors the offset. */
+    const void *absmax;
+    const float *nested;
+    bool fp4;
+} cs_four_bit;
+/* y (n, c) = the values of the elements of rows [row, row + n) and columns [column, column + c) of the matrix. */
+void cs_op_dequantize(cs_stream *stream, cs_tensor y, const cs_four_bit *matrix, int64_t row, int64_t column);
+
 /* LayerNorm (Ba et al. 2016): y = (x - mean) * rstd * weight + bias. Shapes: x and y (N, C), weight and bias (C). stats
  * (N, 2) f32 receives mean and rstd of each row. */
 void cs_op_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,

@@ -254,6 +254,18 @@ static bool adapter(cl_conversion *c, const char *path, const json_t *value)
         return no(c, "the adapters are LoRA and DoRA");
     if (!given)
         cl_rules_set(c, path, json_integer(8)); /* the default of PEFT and of LLaMA-Factory */
+    if (is_text(value, "qlora"))
+        cl_rules_set(c, "cspeed.quantization_config.load_in_4bit", json_true());
+    return true;
+}
+
+static bool bits(cl_conversion *c, const char *path, const json_t *value)
+{
+    if (cl_rules_is_off(value))
+        return true;
+    if (json_integer_value(value) != 4)
+        return no(c, "weights are quantised to 4 bits only");
+    cl_rules_set(c, path, json_true());
     return true;
 }
 
@@ -463,6 +475,9 @@ static const cl_rule rules[] = {
     { "model_name_or_path base_model hf_model_path model_name", model, "cspeed.model" },
     { "revision model_revision revision_of_model", with_model, "" },
     { "adapter finetuning_type use_peft", adapter, "cspeed.lora.r" },
+    { "load_in_4bit", truth, "cspeed.quantization_config.load_in_4bit" },
+    { "quantization_bit", bits, "cspeed.quantization_config.load_in_4bit" },
+    { "double_quantization bnb_4bit_use_double_quant", truth, "cspeed.quantization_config.bnb_4bit_use_double_quant" },
     { "lora_target target_modules lora_target_modules", targets, "cspeed.lora.targets" },
     { "lora_target_linear", if_on, "cspeed.lora.targets=\"all-linear\"" },
     { "max_length max_seq_length sequence_len cutoff_len seq_length", same, "cspeed.data.seq_len" },

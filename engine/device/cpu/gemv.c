@@ -36,7 +36,7 @@ typedef struct {
 
 bool ce_gemv_fits(const ce_product *product)
 {
-    return !product->transpose_a && cs_rows(product->c) <= MAX_ROWS;
+    return !product->transpose_a && !product->pitch && cs_rows(product->c) <= MAX_ROWS;
 }
 
 /* Returns sum + x b, where x and b have fp32 elements or pairs of bf16 elements. */

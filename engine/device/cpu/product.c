@@ -46,7 +46,7 @@ static ce_panel whole_of(const ce_product *product)
         .k = product->transpose_a ? cs_rows(product->a) : cs_columns(product->a),
         .lda = cs_columns(product->a),
         .ldb = cs_columns(product->b),
-        .ldc = cs_columns(product->c),
+        .ldc = product->pitch ? product->pitch : cs_columns(product->c),
         .beta = product->add ? 1.0f : 0.0f,
     };
 }

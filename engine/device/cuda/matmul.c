@@ -83,6 +83,7 @@ static ce_cuda_problem problem_of(const ce_product *product, cublasLtEpilogue_t 
     problem.m = cs_rows(product->c);
     problem.n = cs_columns(product->c);
     problem.k = product->transpose_a ? cs_rows(product->a) : cs_columns(product->a);
+    problem.pitch = product->pitch ? product->pitch : problem.n;
     problem.epilogue = epilogue;
     problem.from = product->a.dtype;
     problem.to = product->c.dtype;
@@ -102,13 +103,12 @@ static void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t a
     check(cublasLtMatmulDescSetAttribute(operation, attribute, value, bytes), "an attribute of a product");
 }
 
-/* Creates the layout of a row-major matrix. cuBLASLt reads the same memory as the transposed matrix in column-major
+/* Creates the layout of a row-major matrix whose rows begin `pitch` elements apart. cuBLASLt reads the same memory as the transposed matrix in column-major
  * order. */
-static cublasLtMatrixLayout_t layout(cs_tensor x)
+static cublasLtMatrixLayout_t layout(cs_tensor x, int64_t pitch)
 {
     cublasLtMatrixLayout_t made;
-    check(cublasLtMatrixLayoutCreate(&made, type_of(x.dtype), (uint64_t)cs_columns(x), (uint64_t)cs_rows(x),
-                                     cs_columns(x)),
+    check(cublasLtMatrixLayoutCreate(&made, type_of(x.dtype), (uint64_t)cs_columns(x), (uint64_t)cs_rows(x), pitch),
           "a layout");
     return made;
 }
@@ -136,9 +136,9 @@ static void describe(ce_cuda_plan *plan, const ce_product *product, const ce_cud
     set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &plan->problem.epilogue, sizeof plan->problem.epilogue);
     if (on->pre)
         set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &wide, sizeof wide);
-    plan->a = layout(product->a);
-    plan->b = layout(product->b);
-    plan->c = layout(product->c);
+    plan->a = layout(product->a, cs_columns(product->a));
+    plan->b = layout(product->b, cs_columns(product->b));
+    plan->c = layout(product->c, plan->problem.pitch);
 }
 
 static const ce_cuda_plan *plan_for(cs_device *device, const ce_product *product, cublasLtEpilogue_t epilogue,

@@ -13,6 +13,7 @@ enum { CE_CUDA_WORKSPACE = 32 << 20 }; /* bytes of workspace that cuBLASLt may u
  * alignments of addresses in bytes, at most 16. */
 typedef struct {
     int64_t m, n, k; /* c has m rows and n columns, row-major; k is the inner dimension */
+    int64_t pitch;   /* elements from one row of c to the next */
     cublasLtEpilogue_t epilogue;
     cs_dtype from, to;
     int transpose_a, transpose_b;

@@ -94,12 +94,13 @@ static bool open_trial(cs_device *device, const ce_cuda_problem *problem, ce_cud
     int64_t sums = sums_of(problem);
     bool fused = !sums && problem->epilogue != CUBLASLT_EPILOGUE_DEFAULT && problem->epilogue != CUBLASLT_EPILOGUE_BIAS;
     *bytes = (size_t)(padded_bytes(problem->from, m * k) + padded_bytes(problem->from, k * n) +
-                      2 * padded_bytes(problem->to, m * n) + padded_bytes(problem->to, n) + padded_bytes(CS_F32, sums));
+                      2 * padded_bytes(problem->to, m * problem->pitch) + padded_bytes(problem->to, n) +
+                      padded_bytes(CS_F32, sums));
     char *memory = ce_cuda_alloc(device, *bytes);
     if (!memory)
         return false;
     *trial = (ce_cuda_operands){ 0 };
-    trial->c = place(device, &memory, problem->to, m * n);
+    trial->c = place(device, &memory, problem->to, m * problem->pitch);
     trial->a = place(device, &memory, problem->from, m * k);
     trial->b = place(device, &memory, problem->from, k * n);
     trial->bias = biased ? place(device, &memory, problem->to, n) : NULL;
@@ -115,7 +116,7 @@ static bool digest_result(cs_device *device, const ce_cuda_plan *plan, const ce_
 {
     const ce_cuda_products *products = ce_cuda_of(device)->products;
     cudaStream_t stream = ce_cuda_compute(device);
-    int64_t count = plan->problem.m * plan->problem.n;
+    int64_t count = plan->problem.m * plan->problem.pitch;
     int64_t words = count * (int64_t)cs_dtype_bytes(plan->problem.to) / 2;
     ce_cuda_noise(stream, trial->c, plan->problem.to, count, 1);
     if (ce_cuda_plan_run(device, plan, trial, algorithm) != CUBLAS_STATUS_SUCCESS)
