@@ -124,7 +124,7 @@ static const ce_difference list[] = {
     { "tensor_parallel.tp.tp_size", "it is ignored without autotp_size", "it is used, with a note",
       "a file that gives a size means it" },
     { "tensor_parallel.partition_config", "its rules choose the cut of each layer",
-      "no effect, with a note; \"skip\" is refused",
+      "compared with the cuts of the model: a warning names each rule that says otherwise, or that names no matrix",
       "the model itself declares its cuts, and any cut gives the same results" },
     { "elasticity.version",
       "version 0.2 divides by the number of all ranks instead of that of data-parallel ranks, and lists the latter",

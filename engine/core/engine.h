@@ -212,7 +212,7 @@ bool ce_backward_finishes(const cs_engine *engine); /* true if backward finishes
 bool ce_step_settle(cs_engine *engine);
 
 /* ---- step_judge.c: decides on the device whether a step counts, and with which factor ---- */
-size_t ce_step_judge_bytes(void);                   /* bytes of device memory for ce_step_judge_open */
+size_t ce_step_judge_bytes(void);                    /* bytes of device memory for ce_step_judge_open */
 int64_t ce_step_judge_sums(const cs_engine *engine); /* number of 64-bit sums over all ranks of a step */
 void ce_step_judge_open(cs_engine *engine, void *memory);
 void ce_step_judge_close(cs_engine *engine);

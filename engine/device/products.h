@@ -14,8 +14,8 @@
  * by a rule about the shape, without a measurement. This list also gives the names of the methods in text. */
 #define CE_PRODUCT_METHODS(METHOD)                                                                                     \
     METHOD(FIXED, "fixed")                                                                                             \
-    METHOD(NATIVE, "native") METHOD(SGEMM, "sgemm") METHOD(PACKED, "packed") METHOD(TILES, "tiles") METHOD(X6, "x6")   \
-        METHOD(X3, "x3")
+    METHOD(NATIVE, "native")                                                                                           \
+    METHOD(SGEMM, "sgemm") METHOD(PACKED, "packed") METHOD(TILES, "tiles") METHOD(X6, "x6") METHOD(X3, "x3")
 typedef enum {
 #define METHOD(word, name) CE_METHOD_##word,
     CE_PRODUCT_METHODS(METHOD)

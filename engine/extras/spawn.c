@@ -64,7 +64,7 @@ static void set_world(int rank, int ranks, int listener, int port, const char *j
         close(listener);
     unsetenv("CSPEED_BEAT_FD"); /* the descriptor of CSPEED_BEAT_FD belongs to the parent */
     unsetenv("CSPEED_MESH");
-    unsetenv("CSPEED_BOUND");   /* the ranks share this process's cores */
+    unsetenv("CSPEED_BOUND"); /* the ranks share this process's cores */
 }
 
 static _Noreturn void be_rank(child *self, int (*run)(void *), void *argument)

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -32,6 +33,13 @@ static bool is_weights(const char *name)
 
 /* ---- what a folder has ---- */
 
+/* Returns true if a file can be read. A link whose blob is missing cannot. */
+static bool holds(const char *folder, const char *name)
+{
+    CE_FREED char *path = ce_files_join(folder, name);
+    return access(path, R_OK) == 0;
+}
+
 /* Returns true if the folder has all shards that its index lists. */
 static bool holds_shards(const char *folder)
 {
@@ -45,7 +53,7 @@ static bool holds_shards(const char *folder)
     json_t *map = json_object_get(root, "weight_map");
     bool whole = json_object_size(map) > 0;
     json_object_foreach (map, tensor, shard)
-        whole = whole && json_string_value(shard) && ce_files_holds(folder, json_string_value(shard));
+        whole = whole && json_string_value(shard) && holds(folder, json_string_value(shard));
     return whole;
 }
 
@@ -54,7 +62,7 @@ static bool holds_any_weights(const char *folder)
     DIR *listing = opendir(folder);
     bool found = false;
     for (const struct dirent *entry; listing && !found && (entry = readdir(listing)) != NULL;)
-        found = is_weights(entry->d_name);
+        found = is_weights(entry->d_name) && holds(folder, entry->d_name);
     if (listing)
         closedir(listing);
     return found;
@@ -63,10 +71,10 @@ static bool holds_any_weights(const char *folder)
 bool ce_hub_has(const char *folder, ce_hub_part part)
 {
     if (part == CE_HUB_DESCRIPTION)
-        return ce_files_holds(folder, "config.json") || ce_files_holds(folder, "adapter_config.json");
-    if (ce_files_holds(folder, SINGLE) || ce_files_holds(folder, ADAPTER))
+        return holds(folder, "config.json") || holds(folder, "adapter_config.json");
+    if (holds(folder, SINGLE) || holds(folder, ADAPTER))
         return true;
-    return ce_files_holds(folder, INDEX) ? holds_shards(folder) : holds_any_weights(folder);
+    return holds(folder, INDEX) ? holds_shards(folder) : holds_any_weights(folder);
 }
 
 /* ---- which files are wanted ---- */
@@ -92,7 +100,7 @@ static bool wants(const ce_hub_listing *listing, const char *name, ce_hub_part p
         return false;
     if (lists(listing, SINGLE) || lists(listing, ADAPTER))
         return strcmp(name, SINGLE) == 0 || strcmp(name, ADAPTER) == 0;
-    return !lists(listing, INDEX) || strncmp(name, "model-", strlen("model-")) == 0;
+    return true;
 }
 
 /* ---- one file ---- */
@@ -104,6 +112,7 @@ typedef struct {
     /* the file that is written */
     ce_http_request request;
     const char *path;
+    int64_t bytes; /* the size that the Hub lists */
     int descriptor;
     bool failed; /* it could not be written; cs_error() says why */
 } download;
@@ -111,27 +120,33 @@ typedef struct {
 static bool take_bytes(void *owner, int64_t offset, const void *bytes, size_t count)
 {
     download *d = owner;
+    if (offset + (int64_t)count > d->bytes) { /* more than the Hub lists */
+        d->failed = true;
+        ce_fail(CS_BAD_FILE, "the server sends more than %lld bytes", (long long)d->bytes);
+        return false;
+    }
     d->failed = ce_files_write_at(d->descriptor, bytes, count, offset, d->path) != CS_OK;
     d->request.from = offset + (int64_t)count;
     ce_progress_add(&d->progress, (int64_t)count);
     return !d->failed;
 }
 
-/* Returns whether the bytes of the open file have the digest that the Hub lists. */
-static bool is_intact(int descriptor, const ce_hub_file *file)
+/* Finds out whether the bytes of the open file have the digest that the Hub lists. */
+static cs_status check_digest(bool *intact, int descriptor, const ce_hub_file *file)
 {
     char digest[CE_MAC_DIGEST];
     size_t count = (size_t)file->bytes;
     void *bytes = count ? mmap(NULL, count, PROT_READ, MAP_PRIVATE, descriptor, 0) : "";
     if (bytes == MAP_FAILED)
-        return false;
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: it cannot be mapped", file->name);
     if (strlen(file->digest) == 64)
         ce_mac_digest(digest, bytes, count);
     else
         ce_mac_git_blob(digest, bytes, count);
     if (count)
         munmap(bytes, count);
-    return strcmp(digest, file->digest) == 0;
+    *intact = strcmp(digest, file->digest) == 0;
+    return CS_OK;
 }
 
 /* Writes the rest of the open file, whose first bytes may be there already. */
@@ -152,9 +167,11 @@ static cs_status write_rest(download *d, const ce_hub_file *file)
 /* Downloads to d->path. If the bytes that were there do not belong to this file, downloads it whole. */
 static cs_status write_file(download *d, const ce_hub_file *file)
 {
+    bool intact;
     for (int attempt = 0; attempt < 2; attempt++) {
         CE_TRY(write_rest(d, file));
-        if (is_intact(d->descriptor, file))
+        CE_TRY(check_digest(&intact, d->descriptor, file));
+        if (intact)
             return fsync(d->descriptor) == 0 ? CS_OK : ce_fail_errno(CS_IO_ERROR, errno, "%s", d->path);
         if (ftruncate(d->descriptor, 0) != 0)
             return ce_fail_errno(CS_IO_ERROR, errno, "%s", d->path);
@@ -163,13 +180,24 @@ static cs_status write_file(download *d, const ce_hub_file *file)
                    file->name, d->place->model, file->digest);
 }
 
+/* Returns the name of a file that is being downloaded. Hosts that share a cache may not share its locks, so each host has a
+ * name of its own. */
+static char *incomplete(const char *blob)
+{
+    char host[64] = "";
+    gethostname(host, sizeof host - 1);
+    return ce_must_print("%s.%s.cspeed.incomplete", blob, host);
+}
+
 static cs_status fetch_blob(download *d, const ce_hub_file *file, const char *blob)
 {
     char endpoint[CE_HUB_NAME];
-    CE_FREED char *path = ce_must_print("%s.cspeed.incomplete", blob);
-    CE_FREED char *url = ce_must_print("%s/%s/resolve/%s/%s", ce_hub_endpoint(endpoint), d->place->model,
-                                       d->listing->commit, file->name);
+    CE_FREED char *path = incomplete(blob);
+    CE_FREED char *name = ce_hub_quoted(file->name);
+    CE_FREED char *url =
+        ce_must_print("%s/%s/resolve/%s/%s", ce_hub_endpoint(endpoint), d->place->model, d->listing->commit, name);
     d->path = path;
+    d->bytes = file->bytes;
     d->request = (ce_http_request){ .url = url, .take = take_bytes, .owner = d };
     d->descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (d->descriptor < 0)
@@ -188,12 +216,12 @@ static cs_status fetch_file(download *d, const ce_hub_file *file)
     CE_FREED char *target = ce_must_print("../../%s", below_blob);
     if (!ce_hub_place_path(blob, d->place, below_blob) || !ce_hub_place_path(name, d->place, below_name))
         return ce_fail(CS_IO_ERROR, "%s: the path of the cache is too long", d->place->cache);
-    if (ce_files_exists(name))
+    if (access(name, R_OK) == 0)
         return CS_OK;
-    if (!ce_files_exists(blob))
+    if (access(blob, R_OK) != 0)
         CE_TRY(fetch_blob(d, file, blob));
     unlink(name); /* a link whose blob was missing */
-    return symlink(target, name) == 0 ? CS_OK : ce_fail_errno(CS_IO_ERROR, errno, "%s", name);
+    return symlink(target, name) == 0 || errno == EEXIST ? CS_OK : ce_fail_errno(CS_IO_ERROR, errno, "%s", name);
 }
 
 /* ---- a part of the model ---- */
@@ -232,6 +260,20 @@ static cs_status refuse_no_weights(const ce_hub_place *place, const ce_hub_listi
                    ce_names_text(&names));
 }
 
+/* Returns the number of bytes of a file that the cache does not have. */
+static int64_t missing_bytes(const ce_hub_place *place, const ce_hub_file *file)
+{
+    char blob[CE_HUB_PATH];
+    struct stat facts;
+    CE_FREED char *below = ce_must_print("blobs/%s", file->digest);
+    if (!ce_hub_place_path(blob, place, below))
+        return file->bytes;
+    CE_FREED char *rest = incomplete(blob);
+    if (stat(blob, &facts) == 0)
+        return 0;
+    return stat(rest, &facts) == 0 && facts.st_size < file->bytes ? file->bytes - facts.st_size : file->bytes;
+}
+
 /* Downloads the wanted files. config.json is the last one, because its presence means that the description is whole. */
 static cs_status fetch_part(const ce_hub_place *place, const ce_hub_listing *listing, ce_hub_part part)
 {
@@ -240,7 +282,7 @@ static cs_status fetch_part(const ce_hub_place *place, const ce_hub_listing *lis
     int files = 0;
     for (int i = 0; i < listing->count; i++)
         if (wants(listing, listing->files[i].name, part)) {
-            bytes += listing->files[i].bytes;
+            bytes += missing_bytes(place, &listing->files[i]);
             files++;
         }
     if (files == 0 && part == CE_HUB_WEIGHTS)
@@ -252,7 +294,7 @@ static cs_status fetch_part(const ce_hub_place *place, const ce_hub_listing *lis
     for (int last = 0; last < 2; last++)
         for (int i = 0; i < listing->count && status == CS_OK; i++) {
             const ce_hub_file *file = &listing->files[i];
-            bool final = strcmp(file->name, "config.json") == 0 || strcmp(file->name, "adapter_config.json") == 0;
+            bool final = strcmp(file->name, lists(listing, "config.json") ? "config.json" : "adapter_config.json") == 0;
             if (wants(listing, file->name, part) && final == last)
                 status = fetch_file(&d, file);
         }
@@ -301,6 +343,9 @@ static cs_status fetch_locked(const ce_hub_place *place, ce_hub_part part)
     if (ce_hub_place_snapshot(folder, place) && ce_hub_has(folder, part))
         return CS_OK;
     cs_status status = ce_hub_listing_get(&listing, place);
+    if (status == CS_OK && ce_hub_place_is_commit(place->revision) && strcmp(place->revision, listing.commit) != 0)
+        status = ce_fail(CS_BAD_FILE, "%s: the Hub answers with commit %s, not %s", place->model, listing.commit,
+                         place->revision);
     if (status == CS_OK)
         status = fetch_part(place, &listing, part);
     if (status == CS_OK)

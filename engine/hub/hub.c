@@ -27,7 +27,7 @@ static bool is_offline(void)
 static cs_status fetch_description(const ce_hub_place *place)
 {
     if (is_offline())
-        return ce_fail(CS_NOT_FOUND, "nothing is downloaded, because HF_HUB_OFFLINE is set");
+        return ce_fail(CS_NOT_FOUND, "nothing is downloaded, because HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set");
     return ce_hub_fetch(place, CE_HUB_DESCRIPTION);
 }
 
@@ -64,7 +64,7 @@ void ce_hub_hint(char hint[CE_HUB_HINT], const char *name)
 bool ce_hub_lacks_weights(const char *folder)
 {
     ce_hub_place place;
-    return ce_hub_place_of_snapshot(&place, folder) && !is_offline() && !ce_hub_has(folder, CE_HUB_WEIGHTS);
+    return ce_hub_place_of_snapshot(&place, folder) && !ce_hub_has(folder, CE_HUB_WEIGHTS);
 }
 
 cs_status ce_hub_need_weights(const char *folder)
@@ -72,5 +72,10 @@ cs_status ce_hub_need_weights(const char *folder)
     ce_hub_place place;
     if (!ce_hub_lacks_weights(folder) || !ce_hub_place_of_snapshot(&place, folder))
         return CS_OK;
+    if (is_offline())
+        return ce_fail(CS_NOT_FOUND,
+                       "%s, a folder of the Hugging Face cache, has no weights yet, and nothing is downloaded, because "
+                       "HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set",
+                       folder);
     return ce_hub_fetch(&place, CE_HUB_WEIGHTS);
 }

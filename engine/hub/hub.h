@@ -21,10 +21,10 @@ bool ce_hub_find(char folder[CE_HUB_PATH], const char *name);
 /* Writes what to do if `name`, which was to be a folder, does not exist: why the download failed and the command that
  * downloads the model, if `name` has the form ORG/NAME; otherwise "". The text begins with ": ". */
 void ce_hub_hint(char hint[CE_HUB_HINT], const char *name);
-/* Returns true if ce_hub_find returned this folder, its weights are not there, and ce_hub_need_weights would download
- * them. */
+/* Returns true if ce_hub_find returned this folder and its weights are not there. */
 bool ce_hub_lacks_weights(const char *folder);
-/* Downloads the weights of a folder for which ce_hub_lacks_weights returns true. Does nothing for other folders. */
+/* Downloads the weights of a folder for which ce_hub_lacks_weights returns true; fails with HF_HUB_OFFLINE=1. Does nothing
+ * for other folders. */
 cs_status ce_hub_need_weights(const char *folder);
 
 #endif

@@ -3,12 +3,14 @@
 #include "base/must.h"
 #include "json/json.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#define MOST_BYTES ((int64_t)1 << 50)                             /* of a file */
 enum { FAILURES = 4, LONGEST_PAUSE = 120, MOST_TEXT = 64 << 20 }; /* requests, seconds, bytes */
 
 const char *ce_hub_endpoint(char text[CE_HUB_NAME])
@@ -18,6 +20,15 @@ const char *ce_hub_endpoint(char text[CE_HUB_NAME])
     for (size_t n = strlen(text); n > 0 && text[n - 1] == '/'; n--)
         text[n - 1] = 0;
     return text;
+}
+
+char *ce_hub_quoted(const char *text)
+{
+    char *quoted = ce_must_alloc(3 * strlen(text) + 1), *to = quoted;
+    for (; *text; text++)
+        to += isalnum((unsigned char)*text) || strchr("._~-", *text) ? snprintf(to, 2, "%c", *text)
+                                                                     : snprintf(to, 4, "%%%02X", (unsigned char)*text);
+    return quoted;
 }
 
 /* ---- the token ---- */
@@ -132,10 +143,11 @@ static bool is_digest(const char *text, size_t digits)
 static void read_file(ce_hub_listing *listing, const json_t *row)
 {
     const char *name = json_string_value(json_object_get(row, "rfilename"));
-    const json_t *large = json_object_get(row, "lfs");
+    const json_t *large = json_is_object(json_object_get(row, "lfs")) ? json_object_get(row, "lfs") : NULL;
     const char *digest = json_string_value(json_object_get(large ? large : row, large ? "sha256" : "blobId"));
     const json_t *bytes = json_object_get(large ? large : row, "size");
-    if (is_plain(name) && is_digest(digest, large ? 64 : 40) && json_integer_value(bytes) >= 0) {
+    if (is_plain(name) && is_digest(digest, large ? 64 : 40) && json_integer_value(bytes) >= 0 &&
+        json_integer_value(bytes) < MOST_BYTES) {
         ce_hub_file *file = &listing->files[listing->count++];
         *file = (ce_hub_file){ .name = ce_must_copy(name), .bytes = json_integer_value(bytes) };
         snprintf(file->digest, sizeof file->digest, "%s", digest);
@@ -160,8 +172,9 @@ cs_status ce_hub_listing_get(ce_hub_listing *listing, const ce_hub_place *place)
 {
     char endpoint[CE_HUB_NAME];
     answer_text answer = { 0 };
-    CE_FREED char *url = ce_must_print("%s/api/models/%s/revision/%s?blobs=true", ce_hub_endpoint(endpoint),
-                                       place->model, place->revision);
+    CE_FREED char *revision = ce_hub_quoted(place->revision);
+    CE_FREED char *url =
+        ce_must_print("%s/api/models/%s/revision/%s?blobs=true", ce_hub_endpoint(endpoint), place->model, revision);
     ce_http_request request = { .url = url, .take = take_text, .owner = &answer };
     *listing = (ce_hub_listing){ 0 };
     cs_status status = ce_hub_ask(place, &request, "the list of files");

@@ -23,6 +23,8 @@ void ce_hub_listing_free(ce_hub_listing *listing);
 
 /* Returns the address of the Hub without a slash at its end: HF_ENDPOINT, or https://huggingface.co. */
 const char *ce_hub_endpoint(char text[CE_HUB_NAME]);
+/* Returns a part of an address in which all characters but letters, digits and "._~-" are encoded; the caller frees it. */
+char *ce_hub_quoted(const char *text);
 /* Sends the request, with the user's token. A request that fails for a reason that may pass is repeated after a pause,
  * up to three times, or more often if `request->from` grows, which `request->take` may set. `what` is the file's name. */
 cs_status ce_hub_ask(const ce_hub_place *place, ce_http_request *request, const char *what);

@@ -57,6 +57,8 @@ bool ce_hub_place_of_snapshot(ce_hub_place *place, const char *folder)
 {
     static const char middle[] = "/snapshots/", before[] = "/models--";
     const char *snapshots = strstr(folder, middle), *models = NULL;
+    for (const char *at = snapshots; at && (at = strstr(at + 1, middle)) != NULL;)
+        snapshots = at; /* the last one */
     for (const char *at = folder; snapshots && (at = strstr(at, before)) != NULL && at < snapshots; at++)
         models = at;
     if (!models)

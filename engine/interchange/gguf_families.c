@@ -1,4 +1,5 @@
 /* gguf_families.c - how llama.cpp names a model, its sizes and its tensors. */
+#include "base/ends_with.h"
 #include "base/must.h"
 #include "interchange/gguf_parts.h"
 #include "models/models.h"
@@ -65,6 +66,9 @@ static const char *const parts[][2] = {
 bool ce_gguf_family_name(char name[128], const ce_gguf_family *family, const char *tensor)
 {
     int layer, length = 0;
+    bool biases = strcmp(family->arch, "llama") == 0 || strcmp(family->arch, "qwen2") == 0;
+    if ((ce_ends_with(tensor, ".bias") && !biases) || (strcmp(tensor, "lm_head.weight") == 0 && family->plus_one))
+        return false; /* llama.cpp's model has no such tensor */
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (strcmp(ends[i][0], tensor) == 0)
             return snprintf(name, 128, "%s", ends[i][1]) > 0;
@@ -95,11 +99,10 @@ static double number(const json_t *config, const char *key)
 /* Returns a key of the rotary positions, which transformers 5 writes into an object, or NULL. */
 static const json_t *rope(const json_t *config, const char *key)
 {
-    const json_t *all = json_object_get(config, "rope_parameters");
+    const json_t *all = json_object_get(config, "rope_parameters"), *scaling = json_object_get(config, "rope_scaling");
     const json_t *global = json_object_get(all, "full_attention");
-    if (!json_is_object(all))
-        all = json_object_get(config, "rope_scaling");
-    return json_object_get(json_is_object(global) ? global : all, key);
+    const json_t *value = json_object_get(scaling, key); /* as in transformers, rope_scaling counts */
+    return value ? value : json_object_get(json_is_object(global) ? global : all, key);
 }
 
 static const char *rope_type(const json_t *config)
@@ -117,13 +120,18 @@ static double theta(const json_t *config)
 
 static int64_t head_width(const json_t *config)
 {
+    static const char *const wide[] = { "gemma", "gemma2", "gemma3_text" };
+    const char *type = json_string_value(json_object_get(config, "model_type"));
     int64_t head = (int64_t)number(config, "head_dim");
+    for (size_t i = 0; i < sizeof wide / sizeof *wide && head <= 0; i++)
+        head = type && strcmp(wide[i], type) == 0 ? 256 : head; /* the default of transformers */
     return head > 0 ? head : (int64_t)number(config, "hidden_size") / (int64_t)number(config, "num_attention_heads");
 }
 
 static int64_t key_heads(const json_t *config)
 {
-    int64_t heads = (int64_t)number(config, "num_key_value_heads");
+    const json_t *given = json_object_get(config, "num_key_value_heads");
+    int64_t heads = json_is_null(given) ? 0 : (int64_t)number(config, "num_key_value_heads");
     return heads > 0 ? heads : (int64_t)number(config, "num_attention_heads");
 }
 
@@ -206,8 +214,9 @@ static bool is_windowed(const json_t *config, int64_t layer, int64_t period)
     const json_t *types = json_object_get(config, "layer_types");
     const json_t *pattern = json_object_get(config, "sliding_window_pattern");
     int64_t n = json_is_integer(pattern) ? json_integer_value(pattern) : period;
+    const char *kind = json_string_value(json_array_get(types, (size_t)layer));
     if (json_is_array(types))
-        return strcmp(json_string_value(json_array_get(types, (size_t)layer)), "sliding_attention") == 0;
+        return kind && strcmp(kind, "sliding_attention") == 0;
     return n > 0 && (layer + 1) % n != 0;
 }
 
@@ -231,8 +240,9 @@ static cs_status check_windows(const ce_gguf_family *family, const json_t *confi
 static cs_status check_function(const ce_gguf_family *family, const json_t *config)
 {
     json_t *value = ce_models_value(config, "hidden_act"), *other = ce_models_value(config, "hidden_activation");
-    const char *name = json_string_value(other ? other : value);
-    bool same = !name || strcmp(name, family->function) == 0 || (strcmp(name, "gelu_new") == 0 && family->plus_one);
+    const char *first = json_string_value(other), *name = first ? first : json_string_value(value);
+    /* transformers computes "gelu" of a Gemma by the approximation with tanh too. */
+    bool same = !name || strcmp(name, family->function) == 0 || (strncmp(name, "gelu", 4) == 0 && family->plus_one);
     cs_status status = same ? CS_OK
                             : ce_fail(CS_UNSUPPORTED,
                                       "not supported: a GGUF file of model_type %s with the activation "
@@ -257,16 +267,47 @@ static cs_status check_rotated(const json_t *config)
                           "because in llama.cpp every fourth layer has no rotary positions");
 }
 
+/* Settings that the file cannot express. */
+static cs_status check_settings(const ce_gguf_family *family, const json_t *config)
+{
+    static const char *const scaling[] = { "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim" };
+    static const char *const caps[] = { "attn_logit_softcapping", "final_logit_softcapping" };
+    const char *what = NULL;
+    for (size_t i = 0; i < sizeof scaling / sizeof *scaling; i++)
+        what = json_is_number(rope(config, scaling[i])) ? scaling[i] : what;
+    for (size_t i = 0; i < sizeof caps / sizeof *caps; i++) {
+        const json_t *cap = json_object_get(config, caps[i]);
+        what = strcmp(family->arch, "gemma2") == 0 && json_is_null(cap) ? caps[i] : what;
+    }
+    const json_t *local = json_object_get(config, "rope_local_base_freq");
+    const json_t *sliding = json_object_get(json_object_get(config, "rope_parameters"), "sliding_attention");
+    local = json_is_number(local) ? local : json_object_get(sliding, "rope_theta");
+    if (json_is_number(local) && fabs(json_number_value(local) - 10000) > 0)
+        what = "rope_local_base_freq";
+    if (strcmp(rope_type(config), "llama3") == 0 && strcmp(family->arch, "llama") != 0)
+        what = "rope_type llama3";
+    return what ? ce_fail(CS_UNSUPPORTED,
+                          "not supported: a GGUF file of model_type %s with this %s, because llama.cpp reads "
+                          "no such setting from the file",
+                          family->type, what)
+                : CS_OK;
+}
+
 static cs_status check(const ce_gguf_family *family, const json_t *config)
 {
     double scale = number(config, "query_pre_attn_scalar");
+    int64_t layers = (int64_t)number(config, "num_hidden_layers"), width = head_width(config);
+    /* llama.cpp knows the models of 27B by their number of layers. */
+    if ((strcmp(family->arch, "gemma2") == 0 && layers == 46) || (strcmp(family->arch, "gemma3") == 0 && layers == 62))
+        width = (int64_t)(number(config, "hidden_size") / number(config, "num_attention_heads"));
     CE_TRY(check_windows(family, config));
     CE_TRY(check_function(family, config));
-    if (scale > 0 && (int64_t)scale != head_width(config))
+    CE_TRY(check_settings(family, config));
+    if (scale > 0 && (int64_t)scale != width)
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: a GGUF file with query_pre_attn_scalar %g and heads of %lld "
                        "columns, because llama.cpp takes the width of a head",
-                       scale, (long long)head_width(config));
+                       scale, (long long)width);
     return check_rotated(config);
 }
 

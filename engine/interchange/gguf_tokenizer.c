@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "interchange/gguf_parts.h"
+#include "models/models.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,27 +72,34 @@ static int type_of(const char *text, const json_t *model)
                : NORMAL;
 }
 
-static void put(vocabulary *v, int64_t id, const char *text, int type)
+static cs_status put(vocabulary *v, const json_t *id, const char *text, int type)
 {
-    if (id >= 0 && id < v->count)
-        v->tokens[id] = (token){ text, type, 0 };
+    int64_t at = json_is_integer(id) ? json_integer_value(id) : -1;
+    if (at < 0 || at >= v->count)
+        return ce_fail(CS_BAD_FILE, "the token %s has an id that is not below the model's vocab_size, %lld", text,
+                       (long long)v->count);
+    v->tokens[at] = (token){ text, type, 0 };
+    return CS_OK;
 }
 
-static void read_tokens(vocabulary *v, const json_t *model)
+static cs_status read_tokens(vocabulary *v, const json_t *model)
 {
     const char *text;
     json_t *id, *added;
     size_t i;
-    v->count = json_integer_value(json_object_get(v->config, "vocab_size"));
+    json_t *size = ce_models_value(v->config, "vocab_size");
+    v->count = json_integer_value(size);
+    json_decref(size);
     v->tokens = ce_must_alloc((size_t)v->count * sizeof *v->tokens);
     json_object_foreach (json_object_get(model, "vocab"), text, id)
-        put(v, json_integer_value(id), text, type_of(text, model));
+        CE_TRY(put(v, id, text, type_of(text, model)));
     json_array_foreach (json_object_get(v->root, "added_tokens"), i, added) {
         int type = json_is_true(json_object_get(added, "special")) ? CONTROL : USER_DEFINED;
         const char *content = text_at(added, "content");
         type = type == CONTROL && strcmp(content, text_at(model, "unk_token")) == 0 ? UNKNOWN : type;
-        put(v, json_integer_value(json_object_get(added, "id")), content, type);
+        CE_TRY(put(v, json_object_get(added, "id"), content, type));
     }
+    return CS_OK;
 }
 
 /* Returns the text of a merge, "left right", malloc'ed. Newer files have a list of the two. */
@@ -119,8 +127,9 @@ static void score_tokens(vocabulary *v, const json_t *model)
             continue;
         memmove(space, space + 1, strlen(space));
         const json_t *id = json_object_get(ids, text);
-        if (id && json_integer_value(id) < v->count && v->tokens[json_integer_value(id)].score <= -1e6F)
-            v->tokens[json_integer_value(id)].score = -(float)i;
+        int64_t at = id ? json_integer_value(id) : -1;
+        if (at >= 0 && at < v->count && v->tokens[at].score <= -1e6F)
+            v->tokens[at].score = -(float)i;
     }
 }
 
@@ -148,10 +157,18 @@ static const char *division(const vocabulary *v)
     const json_t *split = part(all, "pretokenizers", "Split"), *bytes = part(all, "pretokenizers", "ByteLevel");
     const json_t *digits = part(all, "pretokenizers", "Digits");
     const char *regex = text_at(json_object_get(split, "pattern"), "Regex");
+    /* Tokens of whole words that no merge makes: llama.cpp has this rule with Llama 3's division only. */
+    bool words = json_is_true(json_object_get(json_object_get(v->root, "model"), "ignore_merges"));
+    const json_t *normal = json_object_get(v->root, "normalizer");
+    bool changed = json_is_object(normal) && strcmp(text_at(normal, "type"), "NFC") != 0;
+    if (changed || json_is_true(json_object_get(bytes, "add_prefix_space")))
+        return NULL;
+    if (split && strcmp(regex, LETTERS "{1,3}" OTHERS) == 0)
+        return words ? "llama-bpe" : "dbrx";
+    if (words)
+        return NULL;
     if (split)
-        return strcmp(regex, LETTERS "{1,3}" OTHERS) == 0 ? "llama-bpe"
-               : strcmp(regex, LETTERS OTHERS) == 0       ? "qwen2"
-                                                          : NULL;
+        return strcmp(regex, LETTERS OTHERS) == 0 ? "qwen2" : NULL;
     if (!bytes || json_is_false(json_object_get(bytes, "use_regex")))
         return NULL;
     if (digits)
@@ -167,15 +184,19 @@ static bool adds_space(const vocabulary *v)
     return prepend || (mark && strcmp(text_at(mark, "prepend_scheme"), "never") != 0);
 }
 
+/* Returns the special token that the post-processor puts before (0) or after (1) a text, or NULL. */
+static const json_t *added(const vocabulary *v, int after)
+{
+    const json_t *template = part(json_object_get(v->root, "post_processor"), "processors", "TemplateProcessing");
+    const json_t *single = json_object_get(template, "single");
+    size_t count = json_array_size(single);
+    return count > 1 ? json_object_get(json_array_get(single, after ? count - 1 : 0), "SpecialToken") : NULL;
+}
+
 /* Returns true if the token that begins a text is added to it. */
 static bool adds_begin(const vocabulary *v)
 {
-    const json_t *given = json_object_get(v->settings, "add_bos_token");
-    const json_t *template = part(json_object_get(v->root, "post_processor"), "processors", "TemplateProcessing");
-    const json_t *first = json_object_get(json_array_get(json_object_get(template, "single"), 0), "SpecialToken");
-    if (json_is_boolean(given))
-        return json_is_true(given);
-    return first && strcmp(text_at(first, "id"), special(v, "bos_token")) == 0;
+    return added(v, 0) != NULL;
 }
 
 /* ---- keys ---- */
@@ -233,18 +254,33 @@ static void add_specials(ce_gguf_keys *keys, const vocabulary *v)
             ce_gguf_key_count(keys, names[i][2], found);
     }
     ce_gguf_key_truth(keys, "tokenizer.ggml.add_bos_token", adds_begin(v));
+    ce_gguf_key_truth(keys, "tokenizer.ggml.add_eos_token", added(v, 1) != NULL);
     ce_gguf_key_truth(keys, "tokenizer.ggml.add_space_prefix", v->pieces && adds_space(v));
 }
 
-static void add_template(ce_gguf_keys *keys, const vocabulary *v, const char *chat)
+/* Returns the template of tokenizer_config.json: a text, or the one named "default" of a list; "" if there is none. */
+static const char *own_template(const vocabulary *v)
+{
+    const json_t *all = json_object_get(v->settings, "chat_template"), *one;
+    size_t i;
+    json_array_foreach ((json_t *)all, i, one)
+        if (strcmp(text_at(one, "name"), "default") == 0)
+            return text_at(one, "template");
+    return json_is_string(all) ? json_string_value(all) : "";
+}
+
+static cs_status add_template(ce_gguf_keys *keys, const vocabulary *v, const char *chat)
 {
     size_t length;
     CE_FREED char *text = NULL, *path = ce_files_join(v->folder, "chat_template.jinja");
-    const char *own = text_at(v->settings, "chat_template");
-    if (!chat && ce_files_exists(path) && ce_files_read(&text, &length, path, 1 << 24) == CS_OK)
+    const char *own = own_template(v);
+    if (!chat && ce_files_exists(path)) {
+        CE_TRY(ce_files_read(&text, &length, path, 1 << 24));
         chat = text;
+    }
     if (chat || *own)
         ce_gguf_key_text(keys, "tokenizer.chat_template", chat ? chat : own);
+    return CS_OK;
 }
 
 static cs_status add_keys(ce_gguf_keys *keys, vocabulary *v, const ce_gguf_output *output)
@@ -260,7 +296,7 @@ static cs_status add_keys(ce_gguf_keys *keys, vocabulary *v, const ce_gguf_outpu
                        "not supported: %s in a GGUF file, because it divides text by a rule (pre_tokenizer) "
                        "other than those of GPT-2, Llama 3, Qwen 2 and SmolLM",
                        output->tokenizer);
-    read_tokens(v, model);
+    CE_TRY(read_tokens(v, model));
     ce_gguf_key_text(keys, "tokenizer.ggml.model", v->pieces ? "llama" : "gpt2");
     ce_gguf_key_text(keys, "tokenizer.ggml.pre", v->pieces ? "default" : divided);
     add_tokens(keys, v);
@@ -271,8 +307,7 @@ static cs_status add_keys(ce_gguf_keys *keys, vocabulary *v, const ce_gguf_outpu
         add_merges(keys, merges);
     }
     add_specials(keys, v);
-    add_template(keys, v, output->chat);
-    return CS_OK;
+    return add_template(keys, v, output->chat);
 }
 
 cs_status ce_gguf_tokenizer_keys(ce_gguf_keys *keys, const ce_gguf_output *output)

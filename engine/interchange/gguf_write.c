@@ -218,7 +218,7 @@ static cs_status write_file(writing *w, int descriptor)
 /* Writes the file under a temporary name, and renames it at the end. */
 static cs_status write_whole(writing *w)
 {
-    CE_FREED char *path = ce_must_print("%s.cspeed-tmp", w->given->file);
+    CE_FREED char *path = ce_must_print("%s.%d.cspeed-tmp", w->given->file, (int)getpid());
     CE_TRY(arrange(w));
     CE_TRY(make_header(w));
     int descriptor = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

@@ -112,7 +112,7 @@ cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *
     json_t *config = NULL;
     json_t *provenance;
     ce_huggingface_output all = *output;
-    if (choice.gguf && ce_files_holds(dir, "config.json") && !tag && !choice.averages)
+    if (choice.gguf && !choice.merge && ce_files_holds(dir, "config.json") && !tag && !choice.averages)
         return export_folder(source, output, choice, dir);
     CE_TRY(ce_source_checkpoint_open(source, &provenance, dir, tag, choice.averages));
     cs_status status = ce_four_bit_open(source);

@@ -185,8 +185,8 @@ static cs_status check_downloads(const char *folder)
     if (status == CS_OK && ce_files_holds(folder, "../../refs"))
         return ce_fail(
             CS_NOT_FOUND,
-            "%s, a folder of the Hugging Face cache, has no weights yet, and HF_HUB_OFFLINE is set: unset it, or "
-            "complete the folder with `hf download` and the model's name",
+            "%s, a folder of the Hugging Face cache, has no weights yet: `hf download` with the model's name "
+            "completes it",
             folder);
     return status;
 }

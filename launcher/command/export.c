@@ -91,7 +91,8 @@ const cl_command cl_command_export = {
     .group = "Files",
     .summary = "convert a checkpoint to a Hugging Face folder or a GGUF file",
     .usage = "cspeed export DIR OUT [--tag TAG] [--dtype fp32|bf16|fp16]\n"
-             "                     [--max_shard 5GB] [--merge] [--ema] [--gguf TYPE] [--lenient]",
+             "                     [--max_shard 5GB] [--merge] [--ema] [--gguf TYPE]\n"
+             "                     [--lenient]",
     .text = "Writes a Hugging Face folder: config.json, model.safetensors (or several files and their index) and,\n"
             "if the training started from a Hugging Face folder that still exists, the tokenizer files of that\n"
             "folder. DIR is a checkpoint or a folder of checkpoints. OUT is the folder to create; it must not\n"

@@ -44,6 +44,8 @@ static int write_config(const request *r, const json_t *config)
                              errno == EEXIST ? "it exists already; name a new file" : strerror(errno));
     bool written = json_dumpf(config, file, JSON_INDENT(4) | JSON_REAL_PRECISION(9)) == 0 && fputc('\n', file) != EOF;
     written = (r->output ? fclose(file) : fflush(file)) == 0 && written;
+    if (!written && r->output)
+        unlink(r->output);
     return written ? 0
                    : cl_codes_fail(CL_CODE_LOG, "%s cannot be written: %s", r->output ? r->output : "standard output",
                                    strerror(errno));
@@ -57,10 +59,10 @@ static void report(const request *r, const cl_recipe *recipe)
     fprintf(stderr, "%s: %d %s taken, %d not needed, %d not taken\n", r->file, recipe->carried,
             recipe->carried == 1 ? "key" : "keys", unneeded, lost);
     if (r->output)
-        fprintf(stderr, "`cspeed config %s` checks %s, and `cspeed%s train --config %s` trains with it\n", r->output,
-                r->output, recipe->flags, r->output);
-    else if (*recipe->flags)
-        fprintf(stderr, "flags of the launcher:%s\n", recipe->flags);
+        fprintf(stderr, "`cspeed config %s` checks %s, and `cspeed%s train --config %s%s` trains with it\n", r->output,
+                r->output, recipe->flags, r->output, recipe->train_flags);
+    else if (*recipe->flags || *recipe->train_flags)
+        fprintf(stderr, "`cspeed%s train --config FILE%s` starts it\n", recipe->flags, recipe->train_flags);
 }
 
 static int run(const cl_options *options, char **arguments)
@@ -100,7 +102,8 @@ const cl_command cl_command_import_recipe = {
             "A key `deepspeed` names a configuration of DeepSpeed, which is taken too. Each key that is not needed\n"
             "or cannot be taken is listed on standard error, with its value and the reason; the page from-trainer\n"
             "(`cspeed help from-trainer`) has all keys. Where a recipe does not say it, clipping, optimizer and\n"
-            "schedule are those of Trainer: 1.0, AdamW, linear (axolotl: cosine).\n",
+            "schedule are those of Trainer: 1.0, AdamW with lr 5e-5, linear (axolotl: cosine); rows are packed\n"
+            "as whole documents. Set cspeed.data.seq_len if the recipe has no length.\n",
     .example = "cspeed import-recipe recipe.yaml --output ds_config.json",
     .run = run,
 };

@@ -90,8 +90,8 @@ static void fill_order(const cl_front *front, const ce_mesh *mesh, int index, cl
 
 int cl_node_orders_send(cl_front *front)
 {
-    int code = cl_staging_send(front);
     ce_mesh mesh = cl_mesh_find(front->plan);
+    int code = cl_staging_send(front);
     CE_FREED int *places = cl_join_agents_places(front, front->plan->node_count);
     if (front->rendezvous && cl_hostplan_ranks_port(front->plan))
         cl_rendezvous_share_port(front->rendezvous);

@@ -15,7 +15,10 @@ static void write_value(char text[VALUE_BYTES], const json_t *value)
     CE_FREED char *json = json_is_string(value) ? ce_must_copy(json_string_value(value))
                                                 : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
     bool cut = strlen(json) >= VALUE_BYTES;
-    snprintf(text, VALUE_BYTES, "%.*s%s", cut ? VALUE_BYTES - 4 : VALUE_BYTES - 1, json, cut ? "..." : "");
+    int length = cut ? VALUE_BYTES - 4 : VALUE_BYTES - 1;
+    while (cut && length > 0 && ((unsigned char)json[length] & 0xC0) == 0x80)
+        length--; /* A character of several bytes is not divided. */
+    snprintf(text, VALUE_BYTES, "%.*s%s", length, json, cut ? "..." : "");
 }
 
 static void list(json_t *lines, const char *name, const json_t *value, const char *reason)
@@ -23,7 +26,7 @@ static void list(json_t *lines, const char *name, const json_t *value, const cha
     char text[VALUE_BYTES];
     write_value(text, value);
     CE_FREED char *line = ce_must_print("%s: %s: %s", name, text, reason);
-    json_array_append_new(lines, json_string(line));
+    json_array_append_new(lines, json_string_nocheck(line));
 }
 
 /* Takes a key that the table of words answers and no rule converts. Returns false, with a reason, if it is not taken. */
@@ -32,7 +35,9 @@ static bool take_word(cl_conversion *c, const ce_word *word, const json_t *value
     bool one = !strchr(word->key, ' ');
     if (word->kind == CE_WORD_KEY && one && word->key[0] == '-') {
         CE_FREED char *text = json_is_true(value) ? ce_must_copy("") : json_dumps(value, JSON_ENCODE_ANY);
-        fprintf(c->flags, " %s%s%s", word->key, *text ? " " : "", text);
+        bool of_train = strcmp(word->key, "--fresh") == 0;
+        if (!cl_rules_is_off(value))
+            fprintf(of_train ? c->train_flags : c->flags, " %s%s%s", word->key, *text ? " " : "", text);
         return true;
     }
     if (word->kind == CE_WORD_KEY && one && !*word->text) {
@@ -50,8 +55,6 @@ static bool has_variable(const json_t *value)
 {
     return json_is_string(value) && strchr(json_string_value(value), '$');
 }
-
-static void convert_object(cl_conversion *c, const json_t *from, const char *prefix);
 
 static void convert_one(cl_conversion *c, const char *name, const json_t *value)
 {
@@ -101,12 +104,34 @@ static void set_default(cl_conversion *c, const char *section, const char *key, 
         cl_rules_set(c, path, value);
 }
 
+/* Copies the keys of an object and of the sections in it, with underscores, so that rules find the keys that belong
+ * together. */
+static void flatten(json_t *to, const json_t *from)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach ((json_t *)from, key, value) {
+        CE_FREED char *name = ce_must_copy(key);
+        for (char *at = name; *at; at++)
+            *at = *at == '-' ? '_' : *at;
+        json_object_set(to, name, value);
+        if (strcmp(name, "trainer") == 0 || strcmp(name, "training_args") == 0)
+            flatten(to, value);
+    }
+}
+
 void cl_recipe_convert(cl_recipe *to, const json_t *from, const char *folder)
 {
     static const char file[] = "deepspeed";
     size_t length;
     *to = (cl_recipe){ .config = json_object(), .lost = json_array(), .unneeded = json_array() };
-    cl_conversion c = { .to = to, .from = from, .folder = folder, .flags = ce_must_stream(&to->flags, &length) };
+    json_auto_t *all = json_object();
+    flatten(all, from);
+    cl_conversion c = { .to = to,
+                        .from = all,
+                        .folder = folder,
+                        .flags = ce_must_stream(&to->flags, &length),
+                        .train_flags = ce_must_stream(&to->train_flags, NULL) };
     /* The file of DeepSpeed is read first, because the recipe's own keys have priority. */
     json_t *others = json_copy((json_t *)from), *before = json_object();
     if (json_object_get(from, file))
@@ -117,10 +142,14 @@ void cl_recipe_convert(cl_recipe *to, const json_t *from, const char *folder)
     json_decref(before);
     json_decref(others);
     set_default(&c, NULL, "gradient_clipping", "gradient_clipping", json_real(1));
+    cl_rules_finish(&c);
+    if (!json_object_get(json_object_get(json_object_get(to->config, "optimizer"), "params"), "lr"))
+        cl_rules_set(&c, "optimizer.params.lr", json_real(5e-5));
     set_default(&c, "optimizer", "type", "optimizer.type", json_string("AdamW"));
     set_default(&c, "scheduler", "type", "scheduler.type",
                 json_string(json_object_get(from, "base_model") ? "cosine" : "linear"));
     ce_must_finish(c.flags);
+    ce_must_finish(c.train_flags);
 }
 
 void cl_recipe_free(cl_recipe *recipe)
@@ -129,4 +158,5 @@ void cl_recipe_free(cl_recipe *recipe)
     json_decref(recipe->lost);
     json_decref(recipe->unneeded);
     free(recipe->flags);
+    free(recipe->train_flags);
 }

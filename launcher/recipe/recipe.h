@@ -17,7 +17,8 @@ cs_status cl_recipe_read_line(json_t **recipe, const char *text, const char *nam
 /* What became of a recipe. */
 typedef struct {
     json_t *config; /* the configuration, an object */
-    char *flags;    /* flags of the launcher and of train that belong to it, such as " --num_gpus 8"; "" if none */
+    /* flags of the launcher, such as " --num_gpus 8", and of train, such as " --fresh"; "" if there are none */
+    char *flags, *train_flags;
     /* Lines for the user, each "KEY: value: reason" without a newline, one list for each fate of a key. */
     json_t *lost;     /* keys that the configuration could not take */
     json_t *unneeded; /* keys that cspeed does not need */

@@ -112,7 +112,7 @@ static bool positive(cl_conversion *c, const char *path, const json_t *value)
 static bool whole(cl_conversion *c, const char *path, const json_t *value)
 {
     double number = number_of(value);
-    if (!(number > 0) || number != floor(number))
+    if (!(number > 0) || number != floor(number) || number > 1e9)
         return no(c, "a whole number of epochs is needed; cspeed.steps ends a training within an epoch");
     cl_rules_set(c, path, json_integer((json_int_t)number));
     return true;
@@ -148,6 +148,8 @@ static bool if_on(cl_conversion *c, const char *path, const json_t *value)
 
 static bool optimizer(cl_conversion *c, const char *path, const json_t *value)
 {
+    if (!json_is_string(value))
+        return no(c, "the name of an optimizer is needed");
     static const char *const adamw[] = { "adamw_torch", "adamw_torch_fused", "adamw_hf", "adamw_apex_fused",
                                          "adamw",       "adamw_anyprecision" };
     static const char *const names[][2] = { { "sgd", "SGD" },           { "adam", "Adam" }, { "adagrad", "Adagrad" },
@@ -182,6 +184,11 @@ static bool arguments(cl_conversion *c, const char *path, const json_t *value)
 {
     const char *name;
     json_t *argument;
+    json_auto_t *read =
+        json_is_string(value) ? json_loads(json_string_value(value), 0, NULL) : json_incref((json_t *)value);
+    if (!json_is_object(read))
+        return no(c, "an object is needed");
+    value = read;
     json_object_foreach ((json_t *)value, name, argument) {
         CE_FREED char *key = ce_must_print("%s.%s", path, name);
         same(c, key, argument);
@@ -192,15 +199,18 @@ static bool arguments(cl_conversion *c, const char *path, const json_t *value)
 /* A name of a data type: the type in which the training computes. */
 static bool precision(cl_conversion *c, const char *path, const json_t *value)
 {
+    static const char *const none[] = { "auto", "fp32", "float32", "32" };
     const char *name = text_of(value);
+    name += strncmp(name, "torch.", 6) == 0 ? 6 : 0;
     bool bf16 = strcmp(name, "bf16") == 0 || strcmp(name, "bfloat16") == 0;
     bool fp16 = strcmp(name, "fp16") == 0 || strcmp(name, "float16") == 0;
     (void)path;
     if (bf16 || fp16)
         cl_rules_set(c, bf16 ? "bf16.enabled" : "fp16.enabled", json_true());
-    else if (strcmp(name, "fp8") == 0)
-        return no(c, "no product is computed in 8 bits");
-    return true;
+    bool plain = bf16 || fp16;
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        plain = plain || strcmp(name, none[i]) == 0;
+    return plain || no(c, "the types are bf16, fp16 and fp32");
 }
 
 static bool sharding(cl_conversion *c, const char *path, const json_t *value)
@@ -210,6 +220,8 @@ static bool sharding(cl_conversion *c, const char *path, const json_t *value)
     CE_FREED char *text = json_is_true(value)     ? ce_must_copy(names[0])
                           : json_is_string(value) ? ce_must_copy(text_of(value))
                                                   : json_dumps(value, JSON_ENCODE_ANY);
+    if (strcasestr(text, "zero2"))
+        return no(c, "hybrid sharding is that of stage 3");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcasestr(text, names[i]) || strcmp(text, others[i]) == 0) {
             cl_rules_set(c, path, json_string(names[i]));
@@ -244,19 +256,78 @@ static bool with_model(cl_conversion *c, const char *path, const json_t *value)
     return true; /* `model` reads it */
 }
 
-/* The method names adapters: a rank is set if the recipe gives none. */
+/* The method names adapters. The rank, and what the trainer sets if the recipe does not say it, are set at the end
+ * (cl_rules_finish). */
 static bool adapter(cl_conversion *c, const char *path, const json_t *value)
 {
-    bool given = json_object_get(c->from, "lora_r") || json_object_get(c->from, "lora_rank");
+    (void)path;
     if (cl_rules_is_off(value) || is_text(value, "full"))
         return true;
     if (json_is_string(value) && !is_text(value, "lora") && !is_text(value, "qlora"))
         return no(c, "the adapters are LoRA and DoRA");
-    if (!given)
-        cl_rules_set(c, path, json_integer(8)); /* the default of PEFT and of LLaMA-Factory */
     if (is_text(value, "qlora"))
         cl_rules_set(c, "cspeed.quantization_config.load_in_4bit", json_true());
     return true;
+}
+
+static bool has(const cl_conversion *c, const char *key)
+{
+    return !cl_rules_is_off(json_object_get(c->from, key));
+}
+
+/* Sets a number of the section lora if the recipe has none. */
+static void lora_default(cl_conversion *c, const char *key, json_t *value)
+{
+    const json_t *lora = json_object_get(json_object_get(c->to->config, "cspeed"), "lora");
+    CE_FREED char *path = ce_must_print("cspeed.lora.%s", key);
+    if (json_object_get(lora, key))
+        json_decref(value);
+    else
+        cl_rules_set(c, path, value);
+}
+
+/* Adapters: the defaults of the trainer, or no section if the recipe trains the whole model. */
+static void finish_lora(cl_conversion *c)
+{
+    static const char *const methods[] = { "adapter", "finetuning_type", "use_peft" };
+    bool named = false, wanted = false;
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        const json_t *value = json_object_get(c->from, methods[i]);
+        named = named || value;
+        wanted = wanted || (has(c, methods[i]) && !is_text(value, "full") && !is_text(value, "freeze"));
+    }
+    if (named && !wanted) {
+        json_object_del(json_object_get(c->to->config, "cspeed"), "lora");
+    } else if (wanted && has(c, "use_peft")) { /* TRL's ModelConfig */
+        lora_default(c, "r", json_integer(16));
+        lora_default(c, "alpha", json_integer(32));
+        lora_default(c, "dropout", json_real(0.05));
+    } else if (wanted) {
+        lora_default(c, "r", json_integer(8));
+        const json_t *lora = json_object_get(json_object_get(c->to->config, "cspeed"), "lora");
+        if (has(c, "finetuning_type")) /* LLaMA-Factory takes twice the rank */
+            lora_default(c, "alpha", json_integer(2 * json_integer_value(json_object_get(lora, "r"))));
+    }
+}
+
+static bool is_preference(const cl_conversion *c)
+{
+    return has(c, "rl") || is_text(json_object_get(c->from, "stage"), "dpo") || has(c, "beta");
+}
+
+/* Without packing a sample of other trainers never reaches into another one. */
+static void finish_packing(cl_conversion *c)
+{
+    const json_t *data = json_object_get(json_object_get(c->to->config, "cspeed"), "data");
+    bool windows = is_text(json_object_get(c->from, "stage"), "pt") || is_preference(c);
+    if (!windows && !json_object_get(data, "packing"))
+        cl_rules_set(c, "cspeed.data.packing", json_string("documents"));
+}
+
+void cl_rules_finish(cl_conversion *c)
+{
+    finish_lora(c);
+    finish_packing(c);
 }
 
 static bool bits(cl_conversion *c, const char *path, const json_t *value)
@@ -280,6 +351,19 @@ static bool packing(cl_conversion *c, const char *path, const json_t *value)
 {
     if (is_on(value) && !json_object_get(c->from, "packing_strategy"))
         cl_rules_set(c, path, json_string("documents"));
+    return true;
+}
+
+/* TRL reads it only if packing is on. */
+static bool packing_strategy(cl_conversion *c, const char *path, const json_t *value)
+{
+    if (!is_on(json_object_get(c->from, "packing")))
+        return true;
+    if (is_text(value, "bfd_split"))
+        cl_rules_set(c, "cspeed.data.long", json_string("split"));
+    else if (!is_text(value, "bfd") && !is_text(value, "wrapped"))
+        return no(c, "bfd, bfd_split or wrapped is needed");
+    cl_rules_set(c, path, json_string(is_text(value, "wrapped") ? "windows" : "documents"));
     return true;
 }
 
@@ -390,6 +474,8 @@ static bool add_data(cl_conversion *c, const char *path, const char *name)
     json_t *files = json_object_get(data, strrchr(path, '.') + 1);
     CE_FREED char *beside = ce_must_print("%s/%s", c->folder, name);
     const char *file = ce_files_exists(name) ? name : ce_files_exists(beside) ? beside : NULL;
+    if (!*name)
+        return no(c, "the path of a file or folder is needed");
     if (!file) {
         snprintf(c->reason, sizeof c->reason,
                  "there is no file %.200s; a data set of the Hub is downloaded by `hf download --repo-type dataset "
@@ -404,20 +490,43 @@ static bool add_data(cl_conversion *c, const char *path, const char *name)
     return true;
 }
 
-/* Names of files, or axolotl's objects with a path and what its rows are. */
+/* Adds one data set: a name, or axolotl's object with a path. Other members of the object are not taken. */
+static bool add_set(cl_conversion *c, const char *path, const json_t *set)
+{
+    static const char *const taken[] = { "path", "data_files", "type",
+                                         "ds_type" }; /* rows are recognized by their keys */
+    json_auto_t *files = list_of(json_object_get(set, "data_files"));
+    const char *key;
+    json_t *member;
+    size_t i;
+    json_object_foreach ((json_t *)set, key, member) {
+        bool known = cl_rules_is_off(member);
+        for (i = 0; i < sizeof taken / sizeof *taken; i++)
+            known = known || strcmp(taken[i], key) == 0;
+        if (!known) {
+            CE_FREED char *line =
+                ce_must_print("datasets.%s: members of a data set other than its path are not taken", key);
+            json_array_append_new(c->to->lost, json_string(line));
+        }
+    }
+    if (json_array_size(files) == 0)
+        return add_data(c, path, text_of(json_is_object(set) ? json_object_get(set, "path") : set));
+    bool found = true;
+    json_array_foreach (files, i, member)
+        found = add_data(c, path, text_of(member)) && found;
+    return found;
+}
+
 static bool data(cl_conversion *c, const char *path, const json_t *value)
 {
-    json_t *sets = json_is_object(value) ? json_pack("[O]", value) : list_of(value), *set;
+    json_auto_t *sets = json_is_object(value) ? json_pack("[O]", value) : list_of(value);
+    json_t *set;
     bool found = true;
     size_t i;
-    json_array_foreach (sets, i, set) {
-        const json_t *files = json_object_get(set, "data_files");
-        const char *name = text_of(json_is_object(set) ? json_object_get(set, "path") : set);
-        if (json_is_string(files))
-            name = text_of(files);
-        found = add_data(c, path, name) && found;
-    }
-    json_decref(sets);
+    if (json_is_string(value) && ce_files_exists(text_of(value))) /* a name with a space */
+        return add_data(c, path, text_of(value));
+    json_array_foreach (sets, i, set)
+        found = add_set(c, path, set) && found;
     return found;
 }
 
@@ -441,6 +550,27 @@ static bool launch(cl_conversion *c, const char *path, const json_t *value)
     if (is_on(value))
         fprintf(c->flags, " %s %s", path, text);
     return true;
+}
+
+/* Accelerate counts the processes of all hosts, --num_gpus those of each. */
+static bool processes(cl_conversion *c, const char *path, const json_t *value)
+{
+    double hosts = number_of(json_object_get(c->from, "num_machines")), all = number_of(value);
+    double each = all / (hosts > 1 ? hosts : 1);
+    if (!(each >= 1) || each != floor(each))
+        return no(c, "it is no multiple of num_machines");
+    fprintf(c->flags, " %s %lld", path, (long long)each);
+    return true;
+}
+
+/* The strength of a preference loss counts only if the method has one. */
+static bool beta(cl_conversion *c, const char *path, const json_t *value)
+{
+    const json_t *method_of = json_object_get(c->from, "rl");
+    method_of = method_of ? method_of : json_object_get(c->from, "stage");
+    if (method_of && !is_text(method_of, "dpo") && !is_text(method_of, "ipo"))
+        return no(c, "the method of the recipe is not dpo");
+    return same(c, path, value);
 }
 
 static const cl_rule rules[] = {
@@ -482,7 +612,7 @@ static const cl_rule rules[] = {
     { "lora_target_linear", if_on, "cspeed.lora.targets=\"all-linear\"" },
     { "max_length max_seq_length sequence_len cutoff_len seq_length", same, "cspeed.data.seq_len" },
     { "packing sample_packing neat_packing", packing, "cspeed.data.packing" },
-    { "packing_strategy", choice, "cspeed.data.packing bfd=documents wrapped=windows" },
+    { "packing_strategy", packing_strategy, "cspeed.data.packing" },
     { "excess_length_strategy", choice, "cspeed.data.long drop=drop truncate=truncate raise=refuse" },
     { "truncation_mode", choice, "cspeed.data.long keep_start=truncate" },
     { "train_on_inputs train_on_prompt", learn_all, "" },
@@ -507,10 +637,11 @@ static const cl_rule rules[] = {
     { "logging_steps log_interval", at_least_one, "steps_per_print" },
     { "report_to", trackers, "" },
     { "rl stage", method, "cspeed.dpo.beta" },
-    { "beta pref_beta rl_beta", same, "cspeed.dpo.beta" },
+    { "beta pref_beta rl_beta", beta, "cspeed.dpo.beta" },
     { "loss_type pref_loss", same, "cspeed.dpo.loss_type" },
     { "config_file config", another_recipe, "" },
-    { "num_processes nproc_per_node num_gpus", launch, "--num_gpus" },
+    { "num_processes", processes, "--num_gpus" },
+    { "nproc_per_node num_gpus", launch, "--num_gpus" },
     { "num_machines nnodes num_nodes", launch, "--num_nodes" },
     { "machine_rank node_rank", launch, "--node_rank" },
     { "main_process_ip master_addr", launch, "--master_addr" },

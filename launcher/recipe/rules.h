@@ -11,8 +11,8 @@ typedef struct {
     cl_recipe *to;
     const json_t *from;
     const char *folder;
-    FILE *flags;
-    char reason[1024]; /* why the last value was not taken */
+    FILE *flags, *train_flags; /* of the launcher, and of train */
+    char reason[1024];         /* why the last value was not taken */
 } cl_conversion;
 
 /* Takes the value of a key. Returns false, with a reason, if the configuration cannot have it. `path` is the rule's. */
@@ -31,6 +31,8 @@ bool cl_rules_takes_off(const cl_rule *rule); /* true if "no" and false are valu
 bool cl_rules_is_off(const json_t *value); /* true for null, false, "", "no", "none", [] and {} */
 /* Sets the value at a dotted path of the configuration and takes the reference. */
 void cl_rules_set(cl_conversion *c, const char *path, json_t *value);
+/* Sets what depends on several keys, after all keys were converted. */
+void cl_rules_finish(cl_conversion *c);
 /* Returns the value, or the number that a text stands for ("2e-5"), as a new reference. */
 json_t *cl_rules_number(const json_t *value);
 

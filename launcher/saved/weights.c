@@ -68,6 +68,10 @@ int cl_weights_read(cl_weights_request *r, char **arguments)
     int code = cs_options_read(r->takes_tag ? &export : &import, r, &arguments);
     r->formed = r->typed || r->max_shard > 0;
     r->max_shard = r->max_shard > 0 ? r->max_shard : USUAL_SHARD;
+    if (code == 0 && r->gguf && r->formed)
+        code = cl_codes_fail(CL_CODE_USAGE,
+                             "--gguf: its TYPE takes the place of --dtype, and --max_shard has no effect on "
+                             "one file: leave them out");
     if (code == 0) {
         r->from = arguments[0];
         r->to = arguments[1];

@@ -16,7 +16,7 @@ typedef struct {
     bool lenient; /* --lenient: keys of config.json that are unknown or not supported only warn */
     int64_t max_shard;
     const char *gguf; /* the value of --gguf of `cspeed export`, or NULL */
-    bool formed; /* true: --dtype or --max_shard was given */
+    bool formed;      /* true: --dtype or --max_shard was given */
 } cl_weights_request;
 
 /* Reads the command line into `request`. Returns 0, or CL_CODE_USAGE with a sentence in cs_error(). */

@@ -122,17 +122,22 @@ START_TEST(a_download_continues)
     /* A part of a file that an earlier process left: of this file, or of another one. */
     ck_assert_int_eq(shell_run("mkdir -p cache/models--org--tiny/blobs && d=$(sha256sum < first/model.safetensors) && "
                                "head -c 500 first/model.safetensors > "
-                               "cache/models--org--tiny/blobs/${d%%%% *}.cspeed.incomplete"),
+                               "cache/models--org--tiny/blobs/${d%%%% *}.$(hostname).cspeed.incomplete"),
                      0);
     expect_download("tensors");
     ck_assert_int_eq(server->large_bytes, whole - 500);
     forget();
     ck_assert_int_eq(shell_run("mkdir -p cache/models--org--tiny/blobs && d=$(sha256sum < first/model.safetensors) && "
                                "head -c 500 config.json > "
-                               "cache/models--org--tiny/blobs/${d%%%% *}.cspeed.incomplete"),
+                               "cache/models--org--tiny/blobs/${d%%%% *}.$(hostname).cspeed.incomplete"),
                      0);
     expect_download("tensors");
     ck_assert_int_eq(server->large_files, 2);
+    /* A link whose blob is missing. */
+    ck_assert_int_eq(shell_run("rm -rf new cache/models--org--tiny/blobs/*"), 0);
+    server->large_files = 0;
+    expect_download("tensors");
+    ck_assert_int_eq(server->large_files, 1);
     hub_server_stop();
     shell_leave();
 }
@@ -165,8 +170,15 @@ START_TEST(refusals_say_what_to_do)
     begin();
     shell_expect(66, "org/other at main: the list of files: status 404: Repository not found", "import org/other new");
     ck_assert_int_eq(setenv("HF_HUB_OFFLINE", "1", 1), 0);
-    shell_expect(66, "nothing is downloaded, because HF_HUB_OFFLINE is set", "import org/tiny new");
+    shell_expect(66, "nothing is downloaded, because HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set",
+                 "import org/tiny new");
     ck_assert_int_eq(unsetenv("HF_HUB_OFFLINE"), 0);
+    /* The description is there, and the weights are not: training from random values would be another training. */
+    training_expect(0, shell_run("%s/cspeed config config.json --set cspeed.model=org/tiny", CS_BIN));
+    training_expect(66, shell_run("HF_HUB_OFFLINE=1 %s/cspeed --num_gpus 1 train --config config.json --model org/tiny "
+                                  "--output other",
+                                  CS_BIN));
+    ck_assert(training_says("has no weights yet, and nothing is downloaded"));
     server->wrong_times = 2;
     shell_expect(65, "model.safetensors of org/tiny: the downloaded bytes do not have the digest",
                  "import org/tiny new");

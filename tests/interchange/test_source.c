@@ -47,7 +47,7 @@ static void check_range(ce_source *source, const ce_box *box, ce_range range, cs
 START_TEST(any_range_of_any_box)
 {
     enum { ROWS = 5, COLUMNS = 7 };
-    ce_source_tensor tensor = { "w", CS_F32, 2, { ROWS, COLUMNS } };
+    ce_source_tensor tensor = { "w", CS_F32, 2, { ROWS, COLUMNS }, false };
     ce_source source = { .tensors = &tensor, .count = 1, .read = read_values };
     for (int rows = 1; rows <= ROWS; rows++)
         for (int columns = 1; columns <= COLUMNS; columns++)
@@ -56,7 +56,7 @@ START_TEST(any_range_of_any_box)
                     ce_box box = { 2, { from % (ROWS - rows + 1), to % (COLUMNS - columns + 1) }, { rows, columns } };
                     check_range(&source, &box, (ce_range){ from, to }, to % 2 ? CS_F32 : CS_BF16);
                 }
-    tensor = (ce_source_tensor){ "b", CS_F32, 1, { 20 } };
+    tensor = (ce_source_tensor){ "b", CS_F32, 1, { 20 }, false };
     check_range(&source, &(ce_box){ 1, { 6 }, { 9 } }, (ce_range){ 2, 8 }, CS_F32);
 }
 END_TEST
@@ -65,7 +65,7 @@ END_TEST
 START_TEST(buffers)
 {
     enum { WIDE = CE_SOURCE_BUFFER / 4 / 3, WIDER = CE_SOURCE_BUFFER / 4 + 5 };
-    ce_source_tensor tensor = { "w", CS_F32, 2, { 5, WIDE } };
+    ce_source_tensor tensor = { "w", CS_F32, 2, { 5, WIDE }, false };
     ce_source source = { .tensors = &tensor, .count = 1, .read = read_values };
     largest = 0;
     check_range(&source, &(ce_box){ 2, { 0, 11 }, { 5, 3 } }, (ce_range){ 1, 14 }, CS_F32);

@@ -113,6 +113,29 @@ static const struct {
       "" },
     { "finetuning_type: lora\nlora_target: q_proj,v_proj\nlora_alpha: 16\n",
       "{\"cspeed\": {\"lora\": {\"r\": 8, \"targets\": [\"q_proj\", \"v_proj\"], \"alpha\": 16}}, " REST "}", "", "" },
+    { "finetuning_type: full\nlora_rank: 8\nlora_alpha: 16\n", "{\"cspeed\": {}, " REST "}", "", "" },
+    { "finetuning_type: lora\nlora_rank: 16\n", "{\"cspeed\": {\"lora\": {\"r\": 16, \"alpha\": 32}}, " REST "}", "",
+      "" },
+    { "use_peft: true\n", "{\"cspeed\": {\"lora\": {\"r\": 16, \"alpha\": 32, \"dropout\": 0.05}}, " REST "}", "", "" },
+    { "packing: false\npacking_strategy: wrapped\n", "{\"cspeed\": {}, " REST "}", "", "" },
+    { "packing: true\npacking_strategy: wrapped\n", "{\"cspeed\": {\"data\": {\"packing\": \"windows\"}}, " REST "}",
+      "", "" },
+    { "stage: sft\npref_beta: 0.2\n", "{\"cspeed\": {}, " REST "}",
+      "pref_beta: 0.2: the method of the recipe is not dpo", "" },
+    { "num_machines: 2\nnum_processes: 16\noverwrite_output_dir: false\n", "{\"cspeed\": {}, " REST "}", "",
+      " --num_nodes 2 --num_gpus 8" },
+    { "training_args:\n  adam-beta2: 0.95\n",
+      "{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"betas\": [0.9, 0.95]}}, \"gradient_clipping\": 1.0, "
+      "\"scheduler\": {\"type\": \"linear\"}}",
+      "", "" },
+    { "optimizer: {type: Lion}\ntorch_dtype: int8\nlr_scheduler_kwargs: '{\"min_lr_rate\": 0.1}'\n",
+      "{\"gradient_clipping\": 1.0, \"optimizer\": {\"type\": \"AdamW\"}, \"scheduler\": {\"type\": \"linear\", "
+      "\"params\": {\"min_lr_rate\": 0.1}}}",
+      "optimizer: {\"type\": \"Lion\"}: the name of an optimizer|torch_dtype: int8: the types are bf16", "" },
+    { "datasets: [{path: rows.jsonl, type: alpaca, split: train}]\nbase_model: m\nname: 你好你好你好你好你好你好你好你好你好你好你好你好你好你好你好你好你好你好你好你好你好你好你好你好你好\n",
+      "{\"cspeed\": {\"model\": \"m\", \"data\": {\"train\": [\"rows.jsonl\"]}}, \"gradient_clipping\": 1.0, \"optimizer\": "
+      "{\"type\": \"AdamW\"}, \"scheduler\": {\"type\": \"cosine\"}}",
+      "datasets.split: members of a data set|name: 你好", "" },
     { "adapter: lora\nlora_r: 4\nlora_target_linear: true\n",
       "{\"cspeed\": {\"lora\": {\"r\": 4, \"targets\": \"all-linear\"}}, " REST "}", "", "" },
     { "save_strategy: epoch\nsave_steps: 500\neval_strategy: steps\neval_steps: 50\nlogging_steps: 0.1\n",
@@ -136,7 +159,7 @@ static const struct {
       "report_to: [\"tensorboard\", \"wandb\"]: cspeed sends nothing|reward_model: x: cspeed does not know this key",
       "" },
     { "output_dir: $OUT\nnum_processes: 8\nmachine_rank: 0\noverwrite_output_dir: true\n", "{" REST "}",
-      "output_dir: $OUT: the value is a variable of the shell", " --num_gpus 8 --fresh" },
+      "output_dir: $OUT: the value is a variable of the shell", " --num_gpus 8" },
     { "deepspeed: zero.json\nlearning_rate: 1e-4\n",
       "{\"zero_optimization\": {\"stage\": 2}, \"optimizer\": {\"type\": \"Lion\", \"params\": {\"lr\": 1e-4}}, "
       "\"gradient_clipping\": 1.0, \"scheduler\": {\"type\": \"linear\"}}",
@@ -148,6 +171,24 @@ static const struct {
     { "load_in_8bit: false\nwandb_project:\nunknown: null\nspecial_tokens: {}\n", "{" REST "}", "", "" },
 };
 
+/* Adds what a recipe sets that says nothing about it: the learning rate, and the packing except for pairs. */
+static void add_defaults(json_t *wanted)
+{
+    json_t *own = json_object_get(wanted, "cspeed"), *cspeed = own ? own : json_object();
+    json_t *data = json_object_get(cspeed, "data"), *optimizer = json_object_get(wanted, "optimizer");
+    json_t *params = json_object_get(optimizer, "params");
+    if (!data && !json_object_get(cspeed, "dpo"))
+        json_object_set_new(cspeed, "data", data = json_object());
+    if (data && !json_object_get(data, "packing"))
+        json_object_set_new(data, "packing", json_string("documents"));
+    if (!own)
+        json_object_set_new(wanted, "cspeed", cspeed);
+    if (!params)
+        json_object_set_new(optimizer, "params", params = json_object());
+    if (!json_object_get(params, "lr"))
+        json_object_set_new(params, "lr", json_real(5e-5));
+}
+
 static void check_conversion(size_t i)
 {
     json_t *from, *wanted = json_loads(conversions[i].config, 0, NULL);
@@ -155,6 +196,7 @@ static void check_conversion(size_t i)
     char parts[512], *rest = parts;
     const char *yaml = conversions[i].yaml;
     ck_assert_msg(wanted != NULL, "%s", conversions[i].config);
+    add_defaults(wanted);
     ck_assert_int_eq(cl_recipe_read_yaml(&from, yaml, strlen(yaml), "name"), CS_OK);
     cl_recipe_convert(&got, from, ".");
     char *shown = json_dumps(got.config, 0), *lost = json_dumps(got.lost, JSON_ENSURE_ASCII);

@@ -118,7 +118,7 @@ static void check_gradients(cs_engine *engine, const char *model, double bound)
 void against_transformers(const against_case *given)
 {
     const char *model = given->model;
-    double losses = given->losses, of_norms = given->norms > 0 ? given->norms : 10 * losses;
+    double losses = given->losses, of_norms = given->norms > 0 ? given->norms : 20 * losses;
     open_golden(given->golden);
     const float *want = entry(model, "losses").data, *norms = entry(model, "grad_norms").data;
     cs_engine *engine = open_engine(model, given->precision, given->recompute);

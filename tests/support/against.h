@@ -10,7 +10,7 @@ typedef struct {
     const char *precision, *recompute;
     bool gradients;        /* true: the file has the gradients of the first step, and they are compared */
     double logits, losses; /* bounds of the relative differences */
-    double norms;          /* bound for the gradient norms; 0: 10 times `losses` */
+    double norms;          /* bound for the gradient norms; 0: 20 times `losses` */
 } against_case;
 void against_transformers(const against_case *given);
 

@@ -123,7 +123,7 @@ static void serve(FILE *to, const char *request, bool storage)
     } else if (is_denied(request)) {
         answer(to, 401, "X-Error-Message: Access to model org/tiny is restricted.\r\n", "", 0, 0);
     } else if (strcmp(path, "/api/models/org/tiny/revision/main?blobs=true") == 0 ||
-               strcmp(path, "/api/models/org/tiny/revision/refs/pr/1?blobs=true") == 0 ||
+               strcmp(path, "/api/models/org/tiny/revision/refs%2Fpr%2F1?blobs=true") == 0 ||
                strcmp(path, "/api/models/org/tiny/revision/" HUB_COMMIT "?blobs=true") == 0) {
         list_files(to);
     } else if (sscanf(path, "/org/tiny/resolve/" HUB_COMMIT "/%255s", name) != 1) {

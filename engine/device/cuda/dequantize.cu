@@ -13,7 +13,8 @@ static __device__ float absmax_of(cs_four_bit matrix, const float *scales, int64
     if (!matrix.nested)
         return ((const float *)matrix.absmax)[block];
     /* without contraction to one instruction, so that the value has the bits that a CPU computes */
-    float product = __fmul_rn(scales[((const uint8_t *)matrix.absmax)[block]], matrix.nested[block / CE_FOUR_BIT_GROUP]);
+    float product =
+        __fmul_rn(scales[((const uint8_t *)matrix.absmax)[block]], matrix.nested[block / CE_FOUR_BIT_GROUP]);
     return __fadd_rn(product, matrix.nested[groups]);
 }
 
@@ -29,8 +30,7 @@ static __global__ void __launch_bounds__(CE_RUN_THREADS)
             for (int i = 0; i < CE_RUN && at + i < columns; i++) {
                 int64_t element = first + row * matrix.columns + at + i;
                 int code = matrix.codes[element / 2] >> (element % 2 ? 0 : 4) & 15;
-                value[i] = tables.values[code] *
-                           absmax_of(matrix, tables.scales, groups, element / CE_FOUR_BIT_BLOCK);
+                value[i] = tables.values[code] * absmax_of(matrix, tables.scales, groups, element / CE_FOUR_BIT_BLOCK);
             }
             ce_run_store(to, at, all, value);
         }
