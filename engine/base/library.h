@@ -2,7 +2,10 @@
 #ifndef CE_BASE_LIBRARY_H
 #define CE_BASE_LIBRARY_H
 
+#include <dlfcn.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 typedef struct {
     void *handle;    /* the handle from dlopen; NULL if the library could not be opened */
@@ -17,5 +20,15 @@ typedef struct {
  * and by the system's dynamic loader. Symbols are resolved at their first use, because not every program has all
  * functions that a library calls. */
 void ce_library_open(ce_library *library, const char *name, const char *variable);
+
+/* Stores the address of the function `name` of a library opened by dlopen in the function pointer at `function`. Returns
+ * false, and stores NULL, if the library does not have it. POSIX guarantees that dlsym's result can be converted to a
+ * function pointer. */
+static inline bool ce_library_find(void *handle, const char *name, void *function)
+{
+    void *symbol = dlsym(handle, name);
+    memcpy(function, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
 
 #endif

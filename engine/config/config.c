@@ -12,16 +12,21 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Opens the file `path`. DeepSpeed accepts the base64 of a JSON text in place of a name too, so a `path` that is no file
- * and decodes to "{..." is read as such. */
+static bool is_object(const char *text)
+{
+    return text && text[strspn(text, " \t\r\n")] == '{';
+}
+
+/* Opens the file `path`. If there is no such file, a `path` that begins with "{" is the JSON text itself, and, as with
+ * DeepSpeed, one that decodes to such a text is its base64. */
 static cs_status open_document(ce_json **doc, const char *path)
 {
-    size_t length;
-    char *text = access(path, F_OK) == 0 ? NULL : ce_base64_decode(path, &length);
-    bool encoded = text && text[strspn(text, " \t\r\n")] == '{';
-    cs_status status = encoded ? ce_json_parse(doc, text, length, "base64") : ce_json_open(doc, path);
-    free(text);
-    return status;
+    size_t length = strlen(path);
+    bool file = access(path, F_OK) == 0;
+    if (!file && is_object(path))
+        return ce_json_parse(doc, path, length, "text");
+    CE_FREED char *decoded = file ? NULL : ce_base64_decode(path, &length);
+    return is_object(decoded) ? ce_json_parse(doc, decoded, length, "base64") : ce_json_open(doc, path);
 }
 
 cs_status cs_config_open(cs_config **config, const char *path)

@@ -1,6 +1,7 @@
 /* words.c - looks up words of other trainers, and prints the page of all of them. */
 #include "config/words.h"
 #include "base/must.h"
+#include "base/underscored.h"
 #include "config/config.h"
 #include "config/listing.h"
 #include "cspeed/cspeed.h"
@@ -29,8 +30,7 @@ const ce_word *ce_words_find(const char *name, bool command)
 {
     char plain[CS_OPTION_BYTES], spelling[CS_OPTION_BYTES];
     snprintf(plain, sizeof plain, "%s", name);
-    for (char *c = plain; *c; c++)
-        *c = *c == '-' ? '_' : *c;
+    ce_underscored(plain);
     for (int i = 0; i < ce_words_count; i++)
         for (const char *place = ce_words[i].names; cs_options_name(&place, spelling);)
             if (strcmp(spelling, plain) == 0 && is_of_kind(&ce_words[i], command))

@@ -1,5 +1,6 @@
 /* http.c - GET requests by libcurl, which is loaded at run time by dlopen; cspeed works without it. */
 #include "hub/http.h"
+#include "base/library.h"
 #include "base/must.h"
 
 #include <stdio.h>
@@ -9,7 +10,6 @@
 
 #ifdef CE_HAS_CURL
 #include <curl/curl.h>
-#include <dlfcn.h>
 
 enum { CONNECT_SECONDS = 10, SILENT_SECONDS = 60 }; /* after which a request fails */
 
@@ -24,14 +24,6 @@ static struct {
     CURLcode (*init)(long);
 } curl;
 
-/* POSIX guarantees that dlsym's result can be converted to a function pointer. */
-static bool find(void *library, const char *name, void *function)
-{
-    void *symbol = dlsym(library, name);
-    memcpy(function, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
-
 static cs_status load(void)
 {
     static bool loaded;
@@ -44,11 +36,14 @@ static cs_status load(void)
                        "not supported: a download, because libcurl is missing (%s): install it (Debian: "
                        "libcurl4)",
                        dlerror());
-    loaded = find(library, "curl_easy_init", &curl.open) && find(library, "curl_easy_setopt", &curl.set) &&
-             find(library, "curl_easy_getinfo", &curl.get) && find(library, "curl_easy_perform", &curl.perform) &&
-             find(library, "curl_easy_cleanup", &curl.close) && find(library, "curl_slist_append", &curl.append) &&
-             find(library, "curl_slist_free_all", &curl.free_list) && find(library, "curl_global_init", &curl.init) &&
-             curl.init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+    loaded = ce_library_find(library, "curl_easy_init", &curl.open) &&
+             ce_library_find(library, "curl_easy_setopt", &curl.set) &&
+             ce_library_find(library, "curl_easy_getinfo", &curl.get) &&
+             ce_library_find(library, "curl_easy_perform", &curl.perform) &&
+             ce_library_find(library, "curl_easy_cleanup", &curl.close) &&
+             ce_library_find(library, "curl_slist_append", &curl.append) &&
+             ce_library_find(library, "curl_slist_free_all", &curl.free_list) &&
+             ce_library_find(library, "curl_global_init", &curl.init) && curl.init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
     return loaded ? CS_OK : ce_fail(CS_UNSUPPORTED, "not supported: a download, because %s is not a libcurl", name);
 }
 

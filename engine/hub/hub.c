@@ -61,16 +61,21 @@ void ce_hub_hint(char hint[CE_HUB_HINT], const char *name)
              place.model, folder, folder);
 }
 
+static bool lacks_weights(ce_hub_place *place, const char *folder)
+{
+    return ce_hub_place_of_snapshot(place, folder) && !ce_hub_has(folder, CE_HUB_WEIGHTS);
+}
+
 bool ce_hub_lacks_weights(const char *folder)
 {
     ce_hub_place place;
-    return ce_hub_place_of_snapshot(&place, folder) && !ce_hub_has(folder, CE_HUB_WEIGHTS);
+    return lacks_weights(&place, folder);
 }
 
 cs_status ce_hub_need_weights(const char *folder)
 {
     ce_hub_place place;
-    if (!ce_hub_lacks_weights(folder) || !ce_hub_place_of_snapshot(&place, folder))
+    if (!lacks_weights(&place, folder))
         return CS_OK;
     if (is_offline())
         return ce_fail(CS_NOT_FOUND,

@@ -33,33 +33,20 @@ char *ce_hub_quoted(const char *text)
 
 /* ---- the token ---- */
 
-/* Reads the first word of a file. Returns NULL if there is none. */
-static char *read_word(const char *folder, const char *below)
+/* Returns the user's token, which the caller frees, or NULL. `hf auth login` writes the file. */
+static char *read_token(void)
 {
-    char word[512];
-    CE_FREED char *path = ce_must_print("%s%s", folder, below);
-    FILE *file = fopen(path, "re");
+    static const char *const tokens[] = { "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN" };
+    static const char *const paths[] = { "HF_TOKEN_PATH", NULL };
+    char path[CE_HUB_PATH], word[512];
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
+        if (getenv(tokens[i]) && *getenv(tokens[i]))
+            return ce_must_copy(getenv(tokens[i]));
+    FILE *file = ce_hub_user_path(path, paths, "token") ? fopen(path, "re") : NULL;
     bool found = file && fscanf(file, "%511s", word) == 1;
     if (file)
         fclose(file);
     return found ? ce_must_copy(word) : NULL;
-}
-
-/* Returns the user's token, which the caller frees, or NULL. `hf auth login` writes the files. */
-static char *read_token(void)
-{
-    static const struct {
-        const char *variable, *below; /* `below` is NULL if the variable is the token itself */
-    } places[] = {
-        { "HF_TOKEN", NULL },    { "HUGGING_FACE_HUB_TOKEN", NULL },         { "HF_TOKEN_PATH", "" },
-        { "HF_HOME", "/token" }, { "XDG_CACHE_HOME", "/huggingface/token" }, { "HOME", "/.cache/huggingface/token" }
-    };
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        const char *value = getenv(places[i].variable);
-        if (value && *value)
-            return places[i].below ? read_word(value, places[i].below) : ce_must_copy(value);
-    }
-    return NULL;
 }
 
 /* ---- requests ---- */

@@ -8,24 +8,25 @@
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
-static bool read_cache(char cache[CE_HUB_PATH])
+/* Writes the value of a variable and what is below it. Returns false if the variable is not set. */
+static bool read_variable(char *path, size_t capacity, const char *variable, const char *below)
 {
-    static const struct {
-        const char *variable, *below;
-    } places[] = { { "HF_HUB_CACHE", "" },
-                   { "HUGGINGFACE_HUB_CACHE", "" },
-                   { "HF_HOME", "/hub" },
-                   { "XDG_CACHE_HOME", "/huggingface/hub" },
-                   { "HOME", "/.cache/huggingface/hub" } };
-    const char *home = getenv("HOME");
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        const char *value = getenv(places[i].variable);
-        bool tilde = value && value[0] == '~' && value[1] == '/' && home;
-        if (value && *value)
-            return snprintf(cache, CE_HUB_PATH, "%s%s%s", tilde ? home : "", value + tilde, places[i].below) <
-                   CE_HUB_PATH;
-    }
-    return false;
+    const char *value = getenv(variable), *home = getenv("HOME");
+    bool tilde = value && value[0] == '~' && value[1] == '/' && home;
+    return value && *value &&
+           snprintf(path, capacity, "%s%s%s", tilde ? home : "", value + tilde, below) < (int)capacity;
+}
+
+bool ce_hub_user_path(char path[CE_HUB_PATH], const char *const *variables, const char *name)
+{
+    char home[CE_HUB_PATH];
+    for (; *variables; variables++)
+        if (read_variable(path, CE_HUB_PATH, *variables, ""))
+            return true;
+    return (read_variable(home, sizeof home, "HF_HOME", "") ||
+            read_variable(home, sizeof home, "XDG_CACHE_HOME", "/huggingface") ||
+            read_variable(home, sizeof home, "HOME", "/.cache/huggingface")) &&
+           snprintf(path, CE_HUB_PATH, "%s/%s", home, name) < CE_HUB_PATH;
 }
 
 /* Returns the length of the part of a name at `text`; 0 if there is none. */
@@ -36,6 +37,7 @@ static size_t part(const char *text)
 
 bool ce_hub_place_read(ce_hub_place *place, const char *name)
 {
+    static const char *const caches[] = { "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", NULL };
     size_t length = part(name), second = 0;
     if (length && name[length] == '/') {
         second = part(name + length + 1);
@@ -50,7 +52,7 @@ bool ce_hub_place_read(ce_hub_place *place, const char *name)
         return false;
     snprintf(place->model, sizeof place->model, "%.*s", (int)length, name);
     snprintf(place->revision, sizeof place->revision, "%s", given ? revision : "main");
-    return !strstr(place->model, "--") && read_cache(place->cache);
+    return !strstr(place->model, "--") && ce_hub_user_path(place->cache, caches, "hub");
 }
 
 bool ce_hub_place_of_snapshot(ce_hub_place *place, const char *folder)

@@ -18,6 +18,11 @@ typedef struct {
     char revision[CE_HUB_NAME]; /* a branch, a tag or a commit */
 } ce_hub_place;
 
+/* Writes the path that the first set one of the environment variables gives (a list that ends with NULL), or that of
+ * `name` in the user's folder for the Hub (HF_HOME, else huggingface in the user's folder for caches). "~/" at the
+ * begin of a variable stands for HOME. Returns false if no variable is set or the path is too long. */
+bool ce_hub_user_path(char path[CE_HUB_PATH], const char *const *variables, const char *name);
+
 /* Reads "ORG/NAME", "NAME" and both with "@REVISION"; the revision is "main" if it is not given. Returns false for
  * other texts, and if no environment variable says where the cache is. */
 bool ce_hub_place_read(ce_hub_place *place, const char *name);

@@ -104,8 +104,8 @@ typedef struct {
 
 /* ---- 1. Run a training ------------------------------------------------------------------------ */
 
-/* Reads a DeepSpeed configuration file (configs/reference.json lists every key). `path` is the path of the file, or the
- * content of the file as base64 text. CS_NOT_FOUND: there is no such file. CS_BAD_CONFIG: cs_error() has one sentence
+/* Reads a DeepSpeed configuration file (configs/reference.json lists every key). `path` is the path of the file, or
+ * its content: a JSON text that begins with "{", or the base64 of one. CS_NOT_FOUND: there is no such file. CS_BAD_CONFIG: cs_error() has one sentence
  * for each error in the file. */
 cs_status cs_config_open(cs_config **config, const char *path);
 /* Overrides one value of the file: "KEY.PATH=JSON", for example "zero_optimization.stage=3". A value that is not JSON

@@ -42,8 +42,7 @@ static void apply(cs_config *config, char **arguments)
  * the program reads it. */
 static cs_config *open_config(char **arguments)
 {
-    static const char none[] =
-        "eyJ0cmFpbl9taWNyb19iYXRjaF9zaXplX3Blcl9ncHUiOjF9"; /* {"train_micro_batch_size_per_gpu":1} in base64 */
+    static const char none[] = "{\"train_micro_batch_size_per_gpu\": 1}";
     cs_config *config = NULL;
     bool uses = arguments[0] && has_options(arguments[0], true);
     const char *file = uses ? none : arguments[0] ? cl_world_sizes_config(arguments + 1) : NULL;

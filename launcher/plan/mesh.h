@@ -6,8 +6,8 @@
 #include "plan/hostplan.h"
 
 /* Returns the number of ranks of a tensor-parallel group, which the file of --config gives, or the options --tp and
- * --set of `train`, `eval` and `generate`. arguments[0] is the program. Returns 1 if they give none, or if they cannot be read; the program
- * reports what is wrong with them. */
+ * --set of `train`, `eval` and `generate`. arguments[0] is the program. Returns 1 if they give none, or if they cannot be
+ * read; the program reports what is wrong with them. */
 int cl_mesh_tp(char **arguments);
 
 /* Returns the mesh of the plan, as rank 0 sees it. All sizes are 0 if the program is none of cspeed's and names no

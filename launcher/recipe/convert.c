@@ -2,6 +2,7 @@
  * is listed with the reason why it is not. */
 #include "recipe/rules.h"
 #include "base/must.h"
+#include "base/underscored.h"
 #include "config/words.h"
 
 #include <stdlib.h>
@@ -74,24 +75,39 @@ static void convert_one(cl_conversion *c, const char *name, const json_t *value)
         list(c->to->lost, name, value, c->reason);
 }
 
-/* Converts the keys of an object. `prefix` is "fsdp_" for the keys of FSDP, which are written with and without it. */
-static void convert_object(cl_conversion *c, const json_t *from, const char *prefix)
+/* Copies the keys of an object and of the sections in it, with underscores. `prefix` is "fsdp_" for the keys of FSDP,
+ * which are written with and without it. */
+static void flatten(cl_conversion *c, json_t *to, const json_t *from, const char *prefix)
 {
     static const char *const sections[] = { "deepspeed_config", "fsdp_config", "trainer", "training_args" };
     const char *key;
     json_t *value;
     json_object_foreach ((json_t *)from, key, value) {
         bool prefixed = strncmp(key, prefix, strlen(prefix)) == 0, section = false;
-        CE_FREED char *name = ce_must_print("%s%s", prefixed ? "" : prefix, key);
-        for (char *at = name; *at; at++)
-            *at = *at == '-' ? '_' : *at;
+        CE_FREED char *name = ce_underscored(ce_must_print("%s%s", prefixed ? "" : prefix, key));
         for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
             section = section || strcmp(name, sections[i]) == 0;
-        if (section && json_is_object(value))
-            convert_object(c, value, strcmp(name, "fsdp_config") == 0 ? "fsdp_" : "");
-        else
-            convert_one(c, name, value);
+        const json_t *before = json_object_get(to, name);
+        if (section && json_is_object(value)) {
+            flatten(c, to, value, strcmp(name, "fsdp_config") == 0 ? "fsdp_" : "");
+        } else {
+            if (before && !json_equal(before, value))
+                list(c->to->lost, name, before, "the recipe has the key twice, and its last value is taken");
+            json_object_set(to, name, value);
+        }
     }
+}
+
+/* Converts all keys. Files of DeepSpeed are read first, because the recipe's own keys have priority. */
+static void convert_all(cl_conversion *c)
+{
+    static const char *const files[] = { "deepspeed", "deepspeed_config_file" };
+    const char *key;
+    json_t *value;
+    for (int own = 0; own < 2; own++)
+        json_object_foreach ((json_t *)c->from, key, value)
+            if ((strcmp(key, files[0]) == 0 || strcmp(key, files[1]) == 0) != own)
+                convert_one(c, key, value);
 }
 
 /* Trainer, and what is built on it, has defaults that differ from those of a ds_config.json. */
@@ -104,50 +120,25 @@ static void set_default(cl_conversion *c, const char *section, const char *key, 
         cl_rules_set(c, path, value);
 }
 
-/* Copies the keys of an object and of the sections in it, with underscores, so that rules find the keys that belong
- * together. */
-static void flatten(json_t *to, const json_t *from)
-{
-    const char *key;
-    json_t *value;
-    json_object_foreach ((json_t *)from, key, value) {
-        CE_FREED char *name = ce_must_copy(key);
-        for (char *at = name; *at; at++)
-            *at = *at == '-' ? '_' : *at;
-        json_object_set(to, name, value);
-        if (strcmp(name, "trainer") == 0 || strcmp(name, "training_args") == 0)
-            flatten(to, value);
-    }
-}
-
 void cl_recipe_convert(cl_recipe *to, const json_t *from, const char *folder)
 {
-    static const char file[] = "deepspeed";
     size_t length;
     *to = (cl_recipe){ .config = json_object(), .lost = json_array(), .unneeded = json_array() };
     json_auto_t *all = json_object();
-    flatten(all, from);
     cl_conversion c = { .to = to,
                         .from = all,
                         .folder = folder,
                         .flags = ce_must_stream(&to->flags, &length),
                         .train_flags = ce_must_stream(&to->train_flags, NULL) };
-    /* The file of DeepSpeed is read first, because the recipe's own keys have priority. */
-    json_t *others = json_copy((json_t *)from), *before = json_object();
-    if (json_object_get(from, file))
-        json_object_set(before, file, json_object_get(from, file));
-    json_object_del(others, file);
-    convert_object(&c, before, "");
-    convert_object(&c, others, "");
-    json_decref(before);
-    json_decref(others);
+    flatten(&c, all, from, "");
+    convert_all(&c);
     set_default(&c, NULL, "gradient_clipping", "gradient_clipping", json_real(1));
     cl_rules_finish(&c);
     if (!json_object_get(json_object_get(json_object_get(to->config, "optimizer"), "params"), "lr"))
         cl_rules_set(&c, "optimizer.params.lr", json_real(5e-5));
     set_default(&c, "optimizer", "type", "optimizer.type", json_string("AdamW"));
     set_default(&c, "scheduler", "type", "scheduler.type",
-                json_string(json_object_get(from, "base_model") ? "cosine" : "linear"));
+                json_string(json_object_get(all, "base_model") ? "cosine" : "linear"));
     ce_must_finish(c.flags);
     ce_must_finish(c.train_flags);
 }

@@ -3,6 +3,7 @@
 #include "base/ends_with.h"
 #include "base/files.h"
 #include "base/must.h"
+#include "base/underscored.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -85,8 +86,7 @@ static const char *split(char *key, const char *word)
     size_t count = equals ? (size_t)(equals - word) : strlen(word), from = strspn(word, "-");
     memcpy(key, word + from, count - from);
     key[count - from] = 0;
-    for (char *c = key; *c; c++)
-        *c = *c == '-' ? '_' : *c;
+    ce_underscored(key);
     return equals ? equals + 1 : NULL;
 }
 

@@ -167,8 +167,9 @@ static cs_status read_document(reader *r, json_t **value)
             status = read_value(r, value, &event);
         yaml_event_delete(&event);
     }
-    return status == CS_OK && !json_is_object(*value) ? ce_fail(CS_BAD_FILE, "%s: not a list of keys", r->name)
-                                                      : status;
+    if (status == CS_OK && !json_is_object(*value))
+        return ce_fail(CS_BAD_FILE, "%s: the recipe is not a mapping of keys to values (learning_rate: 2e-5)", r->name);
+    return status;
 }
 
 cs_status cl_recipe_read_yaml(json_t **recipe, const char *text, size_t length, const char *name)

@@ -268,6 +268,7 @@ START_TEST(test_base64)
         "eyJ0cmFpbl9iYXRjaF9zaXplIjogOCwgIl8iOiAifn5-Pj4-Pz8_In0=",
         "eyJ0cmFpbl9iYXRjaF9zaXplIjogOCwgIl8iOiAifn5-Pj4-Pz8_In0",
         "eyJ0cmFpbl9iYXRjaF9zaXplIjogOCwgIl8iOiAifn5+Pj4+Pz8/In0=",
+        " {\"train_batch_size\": 8, \"_\": 0}", /* the text itself */
     };
     shell_enter();
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -278,6 +279,8 @@ START_TEST(test_base64)
     }
     ck_assert_int_eq(cs_config_open(&config, "eyJ0cmFpbl9iYXRjaF9zaXplIjogOCwg"), CS_BAD_CONFIG); /* truncated */
     ck_assert(strstr(cs_error(), "base64:1:") != NULL);
+    ck_assert_int_eq(cs_config_open(&config, "{\"train_batch_size\": 8"), CS_BAD_CONFIG);
+    ck_assert(strstr(cs_error(), "text:1:1: ") != NULL);
     ck_assert_int_eq(cs_config_open(&config, "ds_config.json"), CS_NOT_FOUND);
     ck_assert_int_eq(cs_config_open(&config, "abcdefgh"), CS_NOT_FOUND); /* base64, but of no JSON object */
     ck_assert_int_eq(cs_config_open(&config, ""), CS_NOT_FOUND);

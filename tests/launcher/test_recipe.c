@@ -51,8 +51,8 @@ START_TEST(yaml_is_read)
           "99999999999999999999.0}",
           NULL },
         { "a: [1\nb: 2", NULL, "name:2:2: not YAML" },
-        { "- a\n", NULL, "name: not a list of keys" },
-        { "", NULL, "name: not a list of keys" },
+        { "- a\n", NULL, "name: the recipe is not a mapping" },
+        { "", NULL, "name: the recipe is not a mapping" },
         { "a: *nowhere", NULL, "name:1: the value is an unknown alias" },
         { "? [a]\n: 1", NULL, "name:1: a key that is not a word" },
     };
@@ -124,6 +124,8 @@ static const struct {
       "pref_beta: 0.2: the method of the recipe is not dpo", "" },
     { "num_machines: 2\nnum_processes: 16\noverwrite_output_dir: false\n", "{\"cspeed\": {}, " REST "}", "",
       " --num_nodes 2 --num_gpus 8" },
+    { "max_steps: 3\ntrainer:\n  max_steps: 5\n", "{\"cspeed\": {\"steps\": 5}, " REST "}",
+      "max_steps: 3: the recipe has the key twice", "" },
     { "training_args:\n  adam-beta2: 0.95\n",
       "{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"betas\": [0.9, 0.95]}}, \"gradient_clipping\": 1.0, "
       "\"scheduler\": {\"type\": \"linear\"}}",

@@ -1,23 +1,20 @@
 /* cudnn_library.c - loads cuDNN at run time by dlopen; cspeed works without it. */
+#include "base/library.h"
 #include "base/status.h"
 #include "device/cuda/cudnn.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Versions older than OLDEST compute wrong attention in some cases. The versions 9.10.0 and 9.10.1 are wrong in
  * backward. Earlier versions are wrong because of the number that they use as minus infinity. */
 enum { OLDEST = 91002 };
 
 /* Stores the address of the function `name` of the library. If the library does not have the function, sets *missing to
- * its name. POSIX guarantees that dlsym's result can be converted to a function pointer. */
+ * its name. */
 static void find(void *library, const char *name, void *function, const char **missing)
 {
-    void *symbol = dlsym(library, name);
-    if (!symbol)
+    if (!ce_library_find(library, name, function))
         *missing = name;
-    memcpy(function, &symbol, sizeof symbol);
 }
 
 static const char *find_all(ce_cudnn_library *to)
