@@ -86,7 +86,7 @@ static cs_status open_sides(cs_comm *comm, const cs_comm_settings *settings, con
     CE_TRY(compare_devices(comm, device));
     if (settings->device)
         CE_TRY(ce_device_side_open(comm, settings));
-    return settings->nonblocking ? ce_nonblocking_open(comm) : CS_OK;
+    return settings->nonblocking ? ce_comm_open_nonblocking(comm) : CS_OK;
 }
 
 /* Stores the settings without pointers to the caller's memory. */

@@ -18,6 +18,9 @@ void *ce_comm_alloc_common(cs_comm *comm, size_t bytes);
  * cs_comm_alloc. Does nothing and returns false if the comm has a device side or the transport has no such function. */
 bool ce_comm_reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int64_t count);
 
+/* Lets an open comm make nonblocking calls, as cs_comm_settings.nonblocking does. The call is collective. */
+cs_status ce_comm_open_nonblocking(cs_comm *comm);
+
 /* Sets the axis of the device mesh along which the ranks of this comm communicate, such as CE_BEAT_TP (base/beat.h). The
  * heartbeat names the axis beside the collective. The axis of a new comm is CE_BEAT_WORLD. */
 void ce_comm_set_axis(cs_comm *comm, int axis);

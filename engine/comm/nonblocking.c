@@ -4,6 +4,7 @@
  * caller's thread. Collectives are made one after the other. Messages that follow each other in the queue are moved at
  * the same time: the thread tries to move each of them, and sleeps for a moment when none moves. The record of a call
  * (cs_work) is used again after the call has been waited for, so a training step allocates no new record. */
+#include "comm/common.h"
 #include "comm/transport.h"
 #include "base/beat.h"
 #include "base/clock.h"
@@ -35,6 +36,8 @@ struct ce_nonblocking {
     pthread_cond_t queued, finished;
     cs_work *first, *last, *unused;
     double call_seconds;
+    uint64_t
+        between_hosts; /* bytes that the thread has sent to other hosts, and are not in the caller's counters yet */
     bool closing;
     /* The members below are used by the thread only: the messages in progress; works[i] is the call of messages[i]. */
     ce_message *messages;
@@ -57,6 +60,8 @@ static void finish(ce_nonblocking *background, cs_work *work)
 {
     pthread_mutex_lock(&background->lock);
     work->done = true;
+    background->between_hosts += background->comm->traffic.between_hosts;
+    background->comm->traffic.between_hosts = 0;
     pthread_cond_broadcast(&background->finished);
     pthread_mutex_unlock(&background->lock);
 }
@@ -201,7 +206,7 @@ static void *serve(void *argument)
 
 /* ---- opening, closing ---- */
 
-cs_status ce_nonblocking_open(cs_comm *comm)
+cs_status ce_comm_open_nonblocking(cs_comm *comm)
 {
     cs_comm_settings settings = comm->settings;
     ce_nonblocking *background = calloc(1, sizeof *background);
@@ -359,6 +364,8 @@ void cs_work_wait(cs_work *work)
     while (!work->done)
         pthread_cond_wait(&background->finished, &background->lock);
     work->comm->traffic.seconds += ce_clock_seconds() - begun;
+    work->comm->traffic.between_hosts += background->between_hosts;
+    background->between_hosts = 0;
     work->next = background->unused;
     background->unused = work;
     pthread_mutex_unlock(&background->lock);

@@ -173,9 +173,8 @@ void ce_heap_close(cs_comm *comm);
 cs_status ce_split(cs_comm **group, cs_comm *parent, int color, int key, const cs_comm_settings *settings);
 
 /* The nonblocking calls (nonblocking.c), which return before they are done. A thread makes them in a second comm of the
- * same ranks, in the order in which the caller made them. */
-cs_status ce_nonblocking_open(cs_comm *comm); /* starts the thread; the call is collective */
-void ce_nonblocking_close(cs_comm *comm);     /* waits for the calls in progress; comm->nonblocking may be NULL */
+ * same ranks, in the order in which the caller made them. ce_comm_open_nonblocking (common.h) starts the thread. */
+void ce_nonblocking_close(cs_comm *comm); /* waits for the calls in progress; comm->nonblocking may be NULL */
 /* Sets the time limit of nonblocking calls, as cs_comm_set_call_seconds does for other calls. */
 void ce_nonblocking_set_call_seconds(cs_comm *comm, double seconds);
 

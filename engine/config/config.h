@@ -99,7 +99,8 @@ typedef struct {
     struct {
         int64_t size, plain, nested, nested_long; /* autotp_size, tp_size, and tp_size of the section `tp` */
         json_t *partition;
-    } autotp; /* section tensor_parallel */
+        bool overlap; /* tp_overlap_comm */
+    } autotp;         /* section tensor_parallel */
     int tp, lanes;
     int64_t check_interval; /* steps between two comparisons of the copies of parameters; 0: none */
     bool cuts_rows; /* sequence parallelism: the ranks of a lane divide the rows of tensors between layers too */

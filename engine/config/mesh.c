@@ -38,8 +38,8 @@ static const ce_key tensor_parallel[] = {
               "cspeed.mesh.tp by the name that DeepSpeed's inference has; 0 and 1: another key says it"),
     SECTION("tp", "other settings of DeepSpeed's tensor parallelism"),
     SECTION("tensor_parallel", "other spelling of tp"),
-    INERT("tp_overlap_comm", "false",
-          "the ranks add their parts of a layer's output at once, because the next layer needs the sum"),
+    SUPPORTED("tp_overlap_comm", BOOL, autotp.overlap, "false", 0, 0, NULL,
+              "true: in backward, sums over the tp ranks run beside matrix products"),
     INERT_LIKE("dtype", "\"\"",
                "fp16, bf16 and data_types select the type; DeepSpeed's training does not use this key either"),
     SUPPORTED("partition_config", JSON, autotp.partition, "null", 0, 0, NULL,
@@ -93,8 +93,7 @@ static const ce_key titan[] = {
     REFUSED("expert_tensor_parallel_degree", "1", NO_EXPERT_AXIS),
     REFUSED_UNLESS("fsdp_reshard_after_forward", "null", "\"default\"",
                    "its name here is zero_optimization.stage: always is 3, never is 2"),
-    INERT_LIKE("enable_async_tensor_parallel", "true",
-               "the ranks add their parts of a layer's output at once, because the next layer needs the sum"),
+    INERT_LIKE("enable_async_tensor_parallel", "true", "tensor_parallel.tp_overlap_comm is used instead"),
     INERT("context_parallel_load_balancer", "null", OF_CONTEXT),
     INERT_LIKE("context_parallel_rotate_method", "\"\"", OF_CONTEXT),
     INERT_LIKE("pipeline_parallel_schedule", "\"\"", OF_PIPELINE),
@@ -247,6 +246,8 @@ void ce_mesh_resolve(cs_config *config)
     if (path && strstr(path, ".tp_size") && strncmp(path, "tensor_parallel", 15) == 0)
         ce_json_note(config->doc, path, "it is used; DeepSpeed ignores it without tensor_parallel.autotp_size");
     resolve_sequence(config);
+    if (s->autotp.overlap && s->tp == 1)
+        ce_json_note(config->doc, "tensor_parallel.tp_overlap_comm", "no effect, because tp is 1");
     check_partition(config);
 }
 

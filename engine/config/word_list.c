@@ -103,7 +103,7 @@ KEY("ACN", "dp_shard_size parallelism_config_dp_shard_size data_parallel_shard_d
 KEY("ACMN", "dp_replicate_size parallelism_config_dp_replicate_size data_parallel_replicate_degree num_distributed_optimizer_instances", "cspeed.mesh.dp_replicate", "")
 KEY("TC", "use_parallelism_config", "parallelism_config", "a section with Accelerate's keys")
 UNNEEDED("M", "use_tp_pp_dp_mapping", "the ranks of a tensor-parallel group are always consecutive")
-UNNEEDED("M", "tp_comm_overlap", "the ranks add their parts of a layer's output at once")
+KEY("M", "tp_comm_overlap", "tensor_parallel.tp_overlap_comm", "in backward only")
 KEY("MN", "sequence_parallel enable_sequence_parallel", "cspeed.mesh.sequence", "")
 REFUSED("MN", "pipe_parallel_size pipeline_model_parallel_size num_layers_per_virtual_pipeline_stage num_virtual_stages_per_pipeline_rank pipeline_model_parallel_layout pipeline_parallel_degree", "every rank runs every layer")
 REFUSED("ACLMN", "context_parallel_size cp_size parallelism_config_cp_size parallelism_config_sp_size context_parallel_degree", "every rank has whole sequences")

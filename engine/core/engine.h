@@ -24,6 +24,9 @@ typedef struct ce_transfer ce_transfer;
 typedef struct {
     cs_comm *comm;
     cs_device *device;
+    bool overlaps; /* the next exchange runs beside operations */
+    bool running;  /* one runs now; `work` is its nonblocking call on a CPU, and NULL on a GPU */
+    cs_work *work;
 } ce_exchange_group;
 
 /* The verdict on a step (whether the step updates the parameters, and with which factor), and the sums over ranks from

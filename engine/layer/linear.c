@@ -285,10 +285,10 @@ static cs_tensor whole_gradient(const cs_linear *linear, cs_pass *pass, cs_tenso
     return linear->cut == CS_CUT_INPUTS && !linear->joined ? ce_pass_gather_rows(pass, dy) : dy;
 }
 
-/* Returns this rank's rows of a product that all ranks compute terms of if the layer is cut like `cut`. */
-static cs_tensor summed(const cs_linear *linear, cs_pass *pass, cs_tensor product, int cut)
+/* Returns true if this layer, cut like `cut`, adds up its result or its gradient over the ranks. */
+static bool adds_up(const cs_linear *linear, int cut)
 {
-    return (int)linear->cut == cut && !linear->joined ? ce_pass_sum_rows(pass, product) : product;
+    return (int)linear->cut == cut && !linear->joined;
 }
 
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
@@ -298,7 +298,7 @@ cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
     multiply(linear, pass, y, all, ce_linear_added_bias(linear, pass));
     ce_lora_forward(linear, pass, y, all);
     keep_input(linear, pass, x);
-    return summed(linear, pass, y, CS_CUT_INPUTS);
+    return adds_up(linear, CS_CUT_INPUTS) ? ce_pass_sum_rows(pass, y) : y;
 }
 
 /* Returns true if GELU cannot be fused with the layer's products, because there are several of them. */
@@ -331,16 +331,21 @@ void ce_linear_grow(const cs_linear *linear, cs_pass *pass, cs_tensor x, cs_tens
                              dy, linear->layout);
 }
 
+/* With tensor parallelism, the input is gathered beside the product of its gradient, and this gradient is added up over
+ * the ranks beside the product of the weight's gradient. */
 cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
-    cs_tensor x = whole_input(linear, pass, take_input(linear, pass));
+    cs_tensor x = take_input(linear, pass);
+    x = linear->cut == CS_CUT_OUTPUTS ? ce_pass_begin_gather_rows(pass, x) : x;
     dy = whole_gradient(linear, pass, dy);
-    cs_tensor dx = make_dx(linear, pass, dy);
+    cs_tensor dx = make_dx(linear, pass, dy), scaled = ce_lora_backward_scaled(linear, pass, dy);
+    multiply_back(linear, pass, dx, scaled);
+    ce_pass_finish(pass);
+    ce_lora_backward(linear, pass, dx, scaled, x);
+    dx = adds_up(linear, CS_CUT_OUTPUTS) ? ce_pass_begin_sum_rows(pass, dx) : dx;
     ce_linear_grow(linear, pass, x, dy);
-    dy = ce_lora_backward_scaled(linear, pass, dy);
-    multiply_back(linear, pass, dx, dy);
-    ce_lora_backward(linear, pass, dx, dy, x);
-    return summed(linear, pass, dx, CS_CUT_OUTPUTS);
+    ce_pass_finish(pass);
+    return dx;
 }
 
 cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor dy)

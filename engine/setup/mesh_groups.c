@@ -69,49 +69,70 @@ static int copy_of(const cs_model *model, int *copies)
 }
 
 /* ---- exchanges in the compute stream ----
- * On a CPU the calling thread carries them out. On a GPU they are queued on the communication stream, like all
- * collectives, and the two streams wait for each other. */
+ * On a CPU the calling thread carries them out, or the thread of the nonblocking calls if they run beside operations. On a
+ * GPU they are queued on the communication stream, like all collectives, and the two streams wait for each other. */
 
-static double begin(const ce_exchange_group *group)
+static void follow(const ce_exchange_group *group, ce_stream_role later, ce_stream_role earlier)
 {
-    cs_device *device = group->device;
-    if (ce_device_has_own_memory(device))
-        ce_stream_follow(ce_device_stream(device, CE_COMM), ce_device_stream(device, CE_COMPUTE));
-    return ce_trace_begin();
+    if (ce_device_has_own_memory(group->device))
+        ce_stream_follow(ce_device_stream(group->device, later), ce_device_stream(group->device, earlier));
 }
 
-static void end(const ce_exchange_group *group, const char *what, double traced)
+static void exchange(void *argument, int what, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    cs_device *device = group->device;
-    ce_trace_end(CE_TRACE_COMPUTE, what, "", traced);
-    if (ce_device_has_own_memory(device))
-        ce_stream_follow(ce_device_stream(device, CE_COMPUTE), ce_device_stream(device, CE_COMM));
+    ce_exchange_group *group = argument;
+    cs_comm *comm = group->comm;
+    CE_ASSERT(!group->running);
+    group->running = group->overlaps;
+    bool on_thread = group->running && !ce_device_has_own_memory(group->device);
+    follow(group, CE_COMM, CE_COMPUTE);
+    double traced = ce_trace_begin();
+    if (what == CE_BEAT_ALL_REDUCE && on_thread)
+        group->work = cs_comm_iall_reduce(comm, out, count, dtype, CS_SUM);
+    else if (what == CE_BEAT_ALL_REDUCE)
+        cs_comm_all_reduce(comm, out, count, dtype, CS_SUM);
+    else if (what == CE_BEAT_ALL_GATHER && on_thread)
+        group->work = cs_comm_iall_gather(comm, out, in, count, dtype);
+    else if (what == CE_BEAT_ALL_GATHER)
+        cs_comm_all_gather(comm, out, in, count, dtype);
+    else if (on_thread)
+        group->work = cs_comm_ireduce_scatter(comm, out, in, count, dtype, CS_SUM);
+    else
+        cs_comm_reduce_scatter(comm, out, in, count, dtype, CS_SUM);
+    ce_trace_end(CE_TRACE_COMPUTE, ce_beat_names[what], "(tp)", traced);
+    if (!group->running)
+        follow(group, CE_COMPUTE, CE_COMM);
 }
 
-static void add_up(void *group, void *data, int64_t count, cs_dtype dtype)
+static void overlap(void *argument, bool begins)
 {
-    double traced = begin(group);
-    cs_comm_all_reduce(((ce_exchange_group *)group)->comm, data, count, dtype, CS_SUM);
-    end(group, "all_reduce (tp)", traced);
-}
-
-static void scatter(void *group, void *out, const void *in, int64_t count, cs_dtype dtype)
-{
-    double traced = begin(group);
-    cs_comm_reduce_scatter(((ce_exchange_group *)group)->comm, out, in, count, dtype, CS_SUM);
-    end(group, "reduce_scatter (tp)", traced);
-}
-
-static void gather(void *group, void *out, const void *in, int64_t count, cs_dtype dtype)
-{
-    double traced = begin(group);
-    cs_comm_all_gather(((ce_exchange_group *)group)->comm, out, in, count, dtype);
-    end(group, "all_gather (tp)", traced);
+    ce_exchange_group *group = argument;
+    group->overlaps = begins;
+    if (begins || !group->running)
+        return;
+    double traced = ce_trace_begin();
+    if (group->work)
+        cs_work_wait(group->work);
+    ce_trace_end(CE_TRACE_COMPUTE, "await", "(tp)", traced);
+    group->work = NULL;
+    group->running = false;
+    follow(group, CE_COMPUTE, CE_COMM);
 }
 
 static ce_exchange exchange_of(ce_exchange_group *group)
 {
-    return (ce_exchange){ add_up, gather, scatter, group, cs_comm_size(group->comm), cs_comm_rank(group->comm) };
+    int size = cs_comm_size(group->comm), rank = cs_comm_rank(group->comm);
+    return (ce_exchange){ .run = exchange, .argument = group, .size = size, .rank = rank };
+}
+
+/* Lets exchanges run beside operations if the configuration asks for it. */
+static cs_status open_overlap(cs_engine *engine)
+{
+    if (!engine->settings->autotp.overlap)
+        return CS_OK;
+    ce_log(CE_LOG_INFO, "tensor parallelism: in backward, sums over the ranks run beside matrix products");
+    engine->exchange.overlap = overlap;
+    return ce_device_has_own_memory(engine->device) ? CS_OK : ce_comm_open_nonblocking(engine->tp.comm);
 }
 
 /* Opens the groups of tensor parallelism. If a model has fewer key heads than ranks, some ranks have no copies: their
@@ -123,11 +144,11 @@ static cs_status open_tp(cs_engine *engine)
     CE_TRY(split(&engine->tp.comm, engine, CE_AXIS_TP));
     CE_TRY(cs_comm_split(&engine->copies.comm, engine->tp.comm, engine->mesh.own[CE_AXIS_TP] - copy, copy));
     ce_comm_set_axis(engine->copies.comm, CE_BEAT_TP);
-    if (engine->model->tp.size > 1) { /* otherwise the ranks have copies of the program's own model */
-        engine->exchange = exchange_of(&engine->tp);
-        engine->copies_exchange = exchange_of(&engine->copies);
-    }
-    return CS_OK;
+    if (engine->model->tp.size == 1) /* the ranks have copies of the program's own model */
+        return CS_OK;
+    engine->exchange = exchange_of(&engine->tp);
+    engine->copies_exchange = exchange_of(&engine->copies);
+    return open_overlap(engine);
 }
 
 cs_status ce_mesh_groups_open(cs_engine *engine)

@@ -1,6 +1,7 @@
 /* pass.c - a pass: one micro-batch in forward and backward, its first-fit allocator, and the stack of tensors that
  * forward saves for backward. */
 #include "unit/pass.h"
+#include "base/beat.h"
 #include "base/must.h"
 #include "base/range.h"
 
@@ -69,14 +70,14 @@ void ce_pass_sum(cs_pass *pass, cs_tensor x)
     if (exchange->size <= 1)
         return;
     take_terms(pass, x);
-    exchange->sum(exchange->argument, x.data, cs_count(x), x.dtype);
+    exchange->run(exchange->argument, CE_BEAT_ALL_REDUCE, x.data, x.data, cs_count(x), x.dtype);
 }
 
 void ce_pass_gather(cs_pass *pass, cs_tensor all, cs_tensor x)
 {
     const ce_exchange *exchange = &pass->shape.exchange;
     if (exchange->size > 1)
-        exchange->gather(exchange->argument, all.data, x.data, cs_count(x), x.dtype);
+        exchange->run(exchange->argument, CE_BEAT_ALL_GATHER, all.data, x.data, cs_count(x), x.dtype);
 }
 
 int ce_pass_ranks(const cs_pass *pass)
@@ -127,7 +128,7 @@ void ce_pass_sum_rows_into(cs_pass *pass, cs_tensor own, cs_tensor y)
         return;
     }
     take_terms(pass, y);
-    exchange->scatter(exchange->argument, own.data, y.data, cs_count(own), y.dtype);
+    exchange->run(exchange->argument, CE_BEAT_REDUCE_SCATTER, own.data, y.data, cs_count(own), y.dtype);
 }
 
 cs_tensor ce_pass_sum_rows(cs_pass *pass, cs_tensor y)
@@ -137,6 +138,30 @@ cs_tensor ce_pass_sum_rows(cs_pass *pass, cs_tensor y)
         own = cs_pass_make(pass, y.dtype, ce_pass_rows(pass), cs_columns(y));
     ce_pass_sum_rows_into(pass, own, y);
     return own;
+}
+
+static void overlap(cs_pass *pass, bool begins)
+{
+    const ce_exchange *exchange = &pass->shape.exchange;
+    if (exchange->overlap)
+        exchange->overlap(exchange->argument, begins);
+}
+
+cs_tensor ce_pass_begin_gather_rows(cs_pass *pass, cs_tensor x)
+{
+    overlap(pass, true);
+    return ce_pass_gather_rows(pass, x);
+}
+
+cs_tensor ce_pass_begin_sum_rows(cs_pass *pass, cs_tensor y)
+{
+    overlap(pass, true);
+    return ce_pass_sum_rows(pass, y);
+}
+
+void ce_pass_finish(cs_pass *pass)
+{
+    overlap(pass, false);
 }
 
 size_t ce_pass_peak(const cs_pass *pass)

@@ -123,6 +123,11 @@ cs_tensor ce_pass_gather_rows(cs_pass *pass, cs_tensor x);
  * rows. ce_pass_sum_rows_into writes them to `own`, which may be y. */
 cs_tensor ce_pass_sum_rows(cs_pass *pass, cs_tensor y);
 void ce_pass_sum_rows_into(cs_pass *pass, cs_tensor own, cs_tensor y);
+/* The same exchanges, but they may run beside the operations that follow, until ce_pass_finish is called. Until then,
+ * operations must not write x, and must not access y and the result. Only one of them runs at a time. */
+cs_tensor ce_pass_begin_gather_rows(cs_pass *pass, cs_tensor x);
+cs_tensor ce_pass_begin_sum_rows(cs_pass *pass, cs_tensor y);
+void ce_pass_finish(cs_pass *pass);
 cs_tensor ce_pass_own_rows(const cs_pass *pass, cs_tensor x); /* Returns this rank's rows of x, which has all rows. */
 
 /* Returns the number of tensors on the stack of saved tensors. */

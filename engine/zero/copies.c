@@ -3,6 +3,7 @@
  * so an update keeps them equal. */
 #include "zero/part.h"
 #include "base/beat.h"
+#include "base/beat.h"
 
 /* Some consecutive elements of a row of gradients whose sums are over the same ranks: the whole tensor-parallel group,
  * or the ranks that hold the same key heads. */
@@ -39,7 +40,8 @@ void ce_copies_add(const ce_shard *shard, float *row)
     partial_sum sum;
     while (zero->tp.size > 1 && (sum = next_sum(shard->unit, &at)).copies > 0) {
         const ce_exchange *ranks = sum.copies == zero->tp.size ? &zero->tp : &zero->copies;
-        ranks->sum(ranks->argument, row + sum.range.from, ce_range_length(sum.range), CS_F32);
+        float *data = row + sum.range.from;
+        ranks->run(ranks->argument, CE_BEAT_ALL_REDUCE, data, data, ce_range_length(sum.range), CS_F32);
     }
 }
 

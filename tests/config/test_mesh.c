@@ -223,6 +223,7 @@ START_TEST(the_model_declares_its_cuts)
                       "\"partition_type\": \"row\"}, {\"patterns\": [\".*q_proj.*\"]}]}"),
                "compared only, because the model itself declares");
     check_note(AUTOTP("\"autotp_size\": 2, \"preset_model\": \"llama\""), "no effect here");
+    check_note(AUTOTP("\"tp_overlap_comm\": true"), "tensor_parallel.tp_overlap_comm: no effect, because tp is 1");
     check_note(AUTOTP("\"tp\": {\"tp_size\": 2}"), "DeepSpeed ignores it without tensor_parallel.autotp_size");
     check_note(AUTOTP("\"autotp_size\": 2, \"partition_config\": {\"layer_specs\": [{\"partition_type\": \"Skip\"}]}"),
                "compared only");

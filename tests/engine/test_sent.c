@@ -149,7 +149,7 @@ static void check_hosts(const run_spec *spec)
 }
 
 /* What TCP sends to other hosts is what was planned, to the byte: with groups that are on one host and on several, with
- * hierarchical collectives and direct ones, with short and long vectors. */
+ * hierarchical collectives and direct ones, with short and long vectors, at once and beside products. */
 START_TEST(a_step_sends_to_other_hosts_what_was_planned)
 {
     static const struct {
@@ -175,6 +175,7 @@ START_TEST(a_step_sends_to_other_hosts_what_was_planned)
                           .precision = i % 4 == 1 ? "bf16" : "fp32",
                           .recompute = "none",
                           .prefetch = 1,
+                          .more = i % 2 ? "\"tensor_parallel\": {\"tp_overlap_comm\": true}," : NULL,
                           .set = { rows[i / 3].set[0], "cspeed.comm=\"tcp\"", rows[i / 3].set[1] } };
         check_hosts(&spec);
     }

@@ -16,10 +16,10 @@ enum { PAGE = 4096 };
 
 static char *print_spec(const layout_spec *spec, char what[256])
 {
-    snprintf(what, 256, "%s, %s, tp %d x %d lanes, stage %d, accumulation %d%s%s%s%s, hosts of %d", spec->model->name,
+    snprintf(what, 256, "%s, %s, tp %d x %d lanes, stage %d, accumulation %d%s%s%s%s%s, hosts of %d", spec->model->name,
              spec->precision, spec->tp, spec->lanes, spec->stage, spec->accumulation, spec->dropout ? ", dropout" : "",
              spec->documents ? ", documents" : "", spec->recompute ? ", recompute" : "",
-             spec->sequence ? ", sequence" : "", spec->host);
+             spec->sequence ? ", sequence" : "", spec->overlap ? ", overlap" : "", spec->host);
     return what;
 }
 
@@ -37,7 +37,7 @@ static layout_result *run_one(const layout_spec *spec)
     if (!has_experts(spec->model))
         one.lanes = one.accumulation = 1;
     one.stage = one.host = 0;
-    one.recompute = one.sequence = false;
+    one.recompute = one.sequence = one.overlap = false;
     return layout_run(&one);
 }
 
@@ -210,6 +210,7 @@ START_TEST(every_family_at_every_size)
             spec.lanes = spec.tp == 2 && i % 4 < 3 ? 2 : 1;
             spec.accumulation = 1 + (i + spec.tp) % 3 % 2;
             spec.recompute = (i + spec.tp) % 5 == 0;
+            spec.overlap = (i + spec.tp) % 3 == 0;
             divide_rows(&spec, (i + spec.tp) % 2 == 0);
             spec.host = spec.tp == 2 && i % 4 == 1 ? 2 : 0;
             check(&spec, one);
@@ -226,6 +227,7 @@ static void check_all(layout_spec *spec)
     for (spec->tp = 2; spec->tp <= 4; spec->tp++)
         for (spec->stage = 0; spec->stage <= 3; spec->stage++)
             for (spec->lanes = 1; spec->lanes <= 2; spec->lanes++) {
+                spec->overlap = (spec->stage + spec->lanes) % 2;
                 spec->accumulation = 1 + spec->stage % 2;
                 spec->recompute = spec->stage >= 2;
                 for (int sequence = 0; sequence <= 1; sequence++) {
@@ -332,6 +334,46 @@ START_TEST(training_and_evaluation_on_data)
 }
 END_TEST
 
+/* ---- exchanges beside products ---- */
+
+static void same_bits(const layout_spec *spec)
+{
+    char what[256];
+    print_spec(spec, what);
+    layout_spec at_once = *spec;
+    at_once.overlap = false;
+    layout_result *want = layout_run(&at_once), *got = layout_run(spec);
+    same_on_all_ranks(spec, got, what);
+    compare_with_plan(spec, got, what);
+    ck_assert_msg(got->overlaps && !want->overlaps, "%s: overlap", what);
+    ck_assert_msg(memcmp(got->loss, want->loss, sizeof got->loss) == 0, "%s: losses", what);
+    ck_assert_msg(memcmp(got->norm, want->norm, sizeof got->norm) == 0, "%s: norms", what);
+    ck_assert_msg(memcmp(got->end, want->end, sizeof got->end) == 0, "%s: parameters", what);
+    ck_assert_msg(memcmp(got->sent_tp, want->sent_tp, sizeof got->sent_tp) == 0, "%s: bytes", what);
+    ck_assert_msg(memcmp(got->held, want->held, sizeof got->held) == 0, "%s: memory", what);
+    layout_free(got);
+    layout_free(want);
+}
+
+/* In backward, gathered inputs and sums over the ranks run beside products. */
+START_TEST(overlap_changes_no_bit)
+{
+    static const char *const names[] = { "gpt2", "qwen3", "gpt_neox", "falcon new", "gemma2" };
+    for (int i = 0; i < 5; i++) {
+        layout_spec spec = { .model = model_named(names[i]),
+                             .tp = 2 + i % 2,
+                             .lanes = 1,
+                             .accumulation = 1,
+                             .steps = 4,
+                             .stage = i % 4,
+                             .precision = i == 1 ? "bf16" : "fp32",
+                             .sequence = i % 2 == 0,
+                             .overlap = true };
+        same_bits(&spec);
+    }
+}
+END_TEST
+
 /* ---- 16 bits ---- */
 
 /* Adds the squares of the relative errors of losses and norms. */
@@ -432,4 +474,5 @@ START_TEST(fp16_skips_as_one_rank)
 END_TEST
 
 SUITE_MAIN("tensor_parallel", every_family_at_every_size, every_combination, ranks_on_several_hosts, adam, pairs,
-           training_and_evaluation_on_data, bf16_rounds_as_one_rank, fp16_rounds_as_one_rank, fp16_skips_as_one_rank)
+           training_and_evaluation_on_data, overlap_changes_no_bit, bf16_rounds_as_one_rank, fp16_rounds_as_one_rank,
+           fp16_skips_as_one_rank)

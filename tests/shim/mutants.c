@@ -150,6 +150,37 @@ void __wrap_cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int
         ((float *)out)[i] *= 2;
 }
 
+/* The same calls beside operations. A broken one is made at once; then a call of no elements is waited for. */
+cs_work *__real_cs_comm_iall_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
+cs_work *__wrap_cs_comm_iall_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
+cs_work *__wrap_cs_comm_iall_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
+{
+    if (now != WHOLE)
+        __wrap_cs_comm_all_reduce(comm, data, count, dtype, op);
+    return __real_cs_comm_iall_reduce(comm, data, now == WHOLE ? count : 0, dtype, op);
+}
+
+cs_work *__real_cs_comm_iall_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
+cs_work *__wrap_cs_comm_iall_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
+cs_work *__wrap_cs_comm_iall_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
+{
+    if (now != WHOLE)
+        __wrap_cs_comm_all_gather(comm, out, in, count, dtype);
+    return __real_cs_comm_iall_gather(comm, out, in, now == WHOLE ? count : 0, dtype);
+}
+
+cs_work *__real_cs_comm_ireduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype,
+                                        cs_reduce_op op);
+cs_work *__wrap_cs_comm_ireduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype,
+                                        cs_reduce_op op);
+cs_work *__wrap_cs_comm_ireduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype,
+                                        cs_reduce_op op)
+{
+    if (now != WHOLE)
+        __wrap_cs_comm_reduce_scatter(comm, out, in, count, dtype, op);
+    return __real_cs_comm_ireduce_scatter(comm, out, in, now == WHOLE ? count : 0, dtype, op);
+}
+
 /* ---- sites ---- */
 
 #define EXCHANGE(result, name, parameters, arguments, ranks)                                                           \
@@ -180,6 +211,8 @@ EXCHANGE_ONLY(ce_copies_add, (const ce_shard *shard, float *row), (shard, row), 
 EXCHANGE_ONLY(ce_copies_finish, (const ce_shard *shard), (shard), 2)
 EXCHANGE(cs_tensor, ce_pass_gather_rows, (cs_pass * pass, cs_tensor x), (pass, x), ce_pass_ranks(pass))
 EXCHANGE(cs_tensor, ce_pass_sum_rows, (cs_pass * pass, cs_tensor y), (pass, y), ce_pass_ranks(pass))
+EXCHANGE(cs_tensor, ce_pass_begin_gather_rows, (cs_pass * pass, cs_tensor x), (pass, x), ce_pass_ranks(pass))
+EXCHANGE(cs_tensor, ce_pass_begin_sum_rows, (cs_pass * pass, cs_tensor y), (pass, y), ce_pass_ranks(pass))
 
 /* `wrong` is what a broken call returns. */
 #define VALUE(result, name, parameters, arguments, ranks, wrong)                                                       \
@@ -195,8 +228,9 @@ VALUE(int, ce_mesh_lanes, (const ce_mesh *mesh), (mesh), mesh->size[CE_AXIS_TP],
       __real_ce_mesh_lanes(mesh) * mesh->size[CE_AXIS_TP])
 VALUE(int, ce_mesh_lane, (const ce_mesh *mesh), (mesh), mesh->size[CE_AXIS_TP], ce_mesh_rank(mesh))
 
-/* A parameter whose gradient counts as whole, although this rank computes only some terms of it. */
-#define PARTIAL(name, parameters, arguments)                                                                           \
+/* A call that is left out: a parameter whose gradient counts as whole, although this rank computes only some terms of it,
+ * or an operation that does not wait for an exchange beside it. */
+#define LEFT_OUT(name, parameters, arguments)                                                                          \
     void __real_##name parameters;                                                                                     \
     void __wrap_##name parameters;                                                                                     \
     void __wrap_##name parameters                                                                                      \
@@ -204,5 +238,6 @@ VALUE(int, ce_mesh_lane, (const ce_mesh *mesh), (mesh), mesh->size[CE_AXIS_TP], 
         if (fault_at(CALLER, false) == WHOLE)                                                                          \
             __real_##name arguments;                                                                                   \
     }
-PARTIAL(ce_cut_partial, (cs_param * param), (param))
-PARTIAL(ce_cut_rows, (cs_param * param, const cs_unit *unit), (param, unit))
+LEFT_OUT(ce_cut_partial, (cs_param * param), (param))
+LEFT_OUT(ce_cut_rows, (cs_param * param, const cs_unit *unit), (param, unit))
+LEFT_OUT(ce_pass_finish, (cs_pass * pass), (pass))

@@ -169,6 +169,7 @@ static cs_engine *open_engine(const layout_spec *spec)
         .recompute = spec->recompute ? "unit" : "none",
         .prefetch = 1,
         .host = spec->host,
+        .more = spec->overlap ? "\"tensor_parallel\": {\"tp_overlap_comm\": true}," : NULL,
         .set = { needs_folder(spec->model) ? "cspeed.model=\"weights\"" : model, tp, optimizer, "gradient_clipping=0.4",
                  "cspeed.mesh.check_interval=7", spec->pairs ? "cspeed.dpo.beta=0.1" : "cspeed.dpo.beta=0",
                  spec->sequence ? "cspeed.mesh.sequence=true" : "cspeed.mesh.sequence=false", fp16, spec->model->set }
@@ -373,6 +374,8 @@ static int train(void *argument)
     if (images)
         take_image(engine, result, &result->start[rank]);
     result->memory[rank] = cs_memory_of(engine);
+    if (rank == 0)
+        result->overlaps = engine->exchange.overlap != NULL;
     for (int i = 0; i < spec->steps; i++) {
         uint64_t before = sent_by(engine), before_tp = sent_tp_by(engine);
         step(engine, spec, i + 1);

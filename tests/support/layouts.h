@@ -40,6 +40,7 @@ typedef struct {
     bool sequence;         /* sequence parallelism (cspeed.mesh.sequence) */
     int overflow;          /* fp16: in step number `overflow`, from 1 on, one gradient of the last rank is infinite */
     const char *fp16;      /* the object of the key "fp16"; NULL: dynamic loss scaling as it is by default */
+    bool overlap;          /* exchanges beside products (tp_overlap_comm), also where that is not faster */
     int host;              /* ranks of each simulated host; 0: all ranks are on one host */
     const char *optimizer; /* the object of the key "optimizer"; NULL: SGD */
 } layout_spec;
@@ -67,6 +68,7 @@ typedef struct {
     int64_t tokens_of_step[LAYOUT_RANKS]; /* by the metric tokens_per_second */
     int64_t targets[LAYOUT_RANKS];        /* tokens with a target, in all steps */
     cs_memory memory[LAYOUT_RANKS];       /* the plan */
+    bool overlaps;                        /* exchanges run beside products */
     /* bytes that the second step has sent: all of them, and those to the ranks of the lane */
     uint64_t sent[LAYOUT_RANKS], sent_tp[LAYOUT_RANKS];
     /* memory for activations and optimizer state, without the kernels' workspace, after the first and the last step */
