@@ -55,8 +55,8 @@ static const floor_rule rules[] = {
     { "engine/hub", " engine/base engine/json engine/security " },
     { "engine/data", " engine/base engine/json engine/text engine/chat engine/formats engine/checkpoint " },
     { "engine/checkpoint", " public engine/base engine/json engine/comm " },
-    { "engine/interchange", " public engine/base engine/json engine/hub engine/security engine/unit engine/models "
-                            "engine/checkpoint " },
+    { "engine/interchange", " public engine/base engine/json engine/hub engine/security engine/unit engine/text "
+                            "engine/models engine/checkpoint " },
     { "engine/monitor", " engine/base " },
     { "engine/config", " public engine/base engine/json engine/hub engine/optim engine/schedule engine/comm "
                        "engine/models engine/data engine/monitor engine/mesh " },
@@ -71,8 +71,8 @@ static const floor_rule rules[] = {
                       "engine/saving engine/query " },
     { "engine/query", " public engine/base engine/comm engine/data engine/core engine/input " },
     { "engine/setup",
-      " engine/base engine/hub engine/security engine/comm engine/text engine/config engine/core engine/products "
-      "engine/saving engine/reporting engine/input engine/query " },
+      " engine/base engine/hub engine/security engine/comm engine/text engine/config engine/interchange engine/core "
+      "engine/products engine/saving engine/reporting engine/input engine/query " },
     { "engine/extras", " public engine/base engine/data engine/core " },
     { "engine/plot", " public engine/base engine/json " },
     { "launcher/ground", " public engine/base " },

@@ -206,6 +206,9 @@ void ce_config_set_lora(cs_config *config, const ce_lora_settings *lora)
     json_object_set_new(section, "dora", json_boolean(lora->dora));
     json_object_set_new(section, "bias", json_string(ce_config_biases[lora->bias]));
     json_object_set(section, "targets", lora->targets);
+    for (int i = 0; i < CE_PEFT_KEYS; i++)
+        if (lora->peft[i])
+            json_object_set(section, ce_config_peft_keys[i], lora->peft[i]);
     config->settings.lora = *lora;
     free(config->text);
     config->text = print(ce_json_root(config->doc));

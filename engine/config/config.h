@@ -43,15 +43,23 @@ enum { CE_BIASES_NONE, CE_BIASES_ALL, CE_BIASES_ADAPTED }; /* values of the key 
 extern const char *const ce_config_four_bits[];            /* the words of `quantization_config.bnb_4bit_quant_type` */
 extern const char *const ce_config_biases[];               /* the words of `lora.bias`, in the order of this enum */
 
+/* Keys of cspeed.lora that have the name, the value and the meaning of a key of PEFT's LoraConfig. */
+enum { CE_PEFT_RANKS, CE_PEFT_ALPHAS, CE_PEFT_LAYERS, CE_PEFT_LAYERS_OF, CE_PEFT_EXCLUDED, CE_PEFT_KEYS };
+extern const char *const ce_config_peft_keys[CE_PEFT_KEYS]; /* their names */
+/* Returns NULL, or what the value of such a key has to be, if it has another form. */
+const char *ce_config_peft_fault(int key, const json_t *value);
+
 /* The settings of LoRA. If r is 0, there are no adapters. If `adapter` is set, the engine replaces r, alpha, rslora,
- * dora, bias and targets by the values in the folder `adapter`. */
+ * dora, bias, targets and `peft` by the values in the folder `adapter`. */
 typedef struct {
     int64_t r;
     double alpha, dropout;
     bool rslora, dora, merge;
-    int bias;            /* which biases are trained: a value of the enum CE_BIASES_* */
-    json_t *targets;     /* "all-linear" or a list of names; NULL means PEFT's default names for the model's family */
-    const char *adapter; /* a folder that PEFT saved, with the initial values of the adapters; or NULL */
+    int bias; /* which biases are trained: a value of the enum CE_BIASES_* */
+    /* "all-linear", a list of names or a regular expression; NULL means PEFT's default names for the model's family */
+    json_t *targets;
+    json_t *peft[CE_PEFT_KEYS]; /* the values of the keys above; NULL where PEFT's default is meant */
+    const char *adapter;        /* a folder that PEFT saved, with the initial values of the adapters; or NULL */
 } ce_lora_settings;
 
 /* The section cspeed.quantization_config: 4-bit weights of frozen linear layers. */

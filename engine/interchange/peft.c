@@ -1,6 +1,7 @@
 /* peft.c - reads and writes PEFT's descriptions of LoRA adapters, and merges adapters into weights. */
 #include "interchange/peft.h"
 #include "interchange/norms.h"
+#include "interchange/peft_names.h"
 #include "base/ends_with.h"
 #include "base/must.h"
 #include "checkpoint/convert.h"
@@ -38,10 +39,6 @@ static cs_status check_idle(const json_t *config, const char *path)
         { "use_qalora", "weights are not quantized" },
         { "lora_bias", "B has no bias" },
         { "modules_to_save", "only adapters and biases are read" },
-        { "rank_pattern", "all adapters have the same rank" },
-        { "alpha_pattern", "all adapters have the same alpha" },
-        { "layers_to_transform", "a target names layers of all blocks" },
-        { "exclude_modules", "targets alone say which layers have adapters" },
         { "layer_replication", "layers are not repeated" },
         { "megatron_config", "cspeed.mesh.tp says over how many ranks layers are divided" },
         { "trainable_token_indices", "only adapters are read" },
@@ -53,24 +50,35 @@ static cs_status check_idle(const json_t *config, const char *path)
     return CS_OK;
 }
 
-static cs_status take_targets(ce_peft_facts *facts, json_t *targets, const char *path)
+/* Removes the members that ask for no feature. */
+static void drop_idle(json_t *config)
+{
+    const char *key;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(config, next, key, value)
+    {
+        if (is_idle(value))
+            json_object_del(config, key);
+    }
+}
+
+static cs_status check_targets(const json_t *targets, const char *path)
 {
     size_t index;
     json_t *name;
-    const char *text = json_string_value(targets);
-    if (text && strcmp(text, "all-linear") != 0)
-        return refuse(path, "target_modules", "it is a regular expression: only lists of names are read");
-    if (!text && json_array_size(targets) == 0)
+    if (!targets)
         return ce_fail(CS_BAD_FILE, "%s: \"target_modules\" is missing", path);
     json_array_foreach (targets, index, name) {
         if (!json_is_string(name))
             return ce_fail(CS_BAD_FILE, "%s: \"target_modules\" is not a list of names", path);
     }
-    facts->targets = json_incref(targets);
-    return CS_OK;
+    return json_is_string(targets) || json_is_array(targets)
+               ? CS_OK
+               : ce_fail(CS_BAD_FILE, "%s: \"target_modules\" is not a list of names", path);
 }
 
-static cs_status take(ce_peft_facts *facts, const json_t *config, const char *path)
+static cs_status take(ce_peft_facts *facts, json_t *config, const char *path)
 {
     const char *type = json_string_value(json_object_get(config, "peft_type"));
     const char *bias = json_string_value(json_object_get(config, "bias"));
@@ -88,7 +96,9 @@ static cs_status take(ce_peft_facts *facts, const json_t *config, const char *pa
     snprintf(facts->bias, sizeof facts->bias, "%s", bias ? bias : "none");
     if (!(facts->dropout >= 0 && facts->dropout < 1))
         return ce_fail(CS_BAD_FILE, "%s: \"lora_dropout\" must be from 0 to below 1", path);
-    return take_targets(facts, json_object_get(config, "target_modules"), path);
+    drop_idle(config);
+    facts->config = json_incref(config);
+    return check_targets(json_object_get(config, "target_modules"), path);
 }
 
 cs_status ce_peft_read(ce_peft_facts *facts, const char *folder)
@@ -121,13 +131,16 @@ static bool has_dora(const json_t *lora)
 
 json_t *ce_peft_config(const json_t *lora, const char *base)
 {
-    return json_pack("{s:s, s:s, s:s?, s:O, s:O, s:O, s:O, s:O, s:O, s:s, s:b, s:b, s:n, s:b, s:{}, s:{}}", "peft_type",
-                     "LORA", "task_type", "CAUSAL_LM", "base_model_name_or_path", base, "r", json_object_get(lora, "r"),
-                     "lora_alpha", json_object_get(lora, "alpha"), "lora_dropout", json_object_get(lora, "dropout"),
-                     "use_rslora", json_object_get(lora, "rslora"), "target_modules", json_object_get(lora, "targets"),
-                     "fan_in_fan_out", json_object_get(lora, "fan_in_fan_out"), "bias", bias_word(lora), "use_dora",
-                     has_dora(lora), "inference_mode", 1, "modules_to_save", "init_lora_weights", 1, "rank_pattern",
-                     "alpha_pattern");
+    json_t *config =
+        json_pack("{s:s, s:s, s:s?, s:O, s:O, s:O, s:O, s:O, s:O, s:s, s:b, s:b, s:n, s:b, s:{}, s:{}}", "peft_type",
+                  "LORA", "task_type", "CAUSAL_LM", "base_model_name_or_path", base, "r", json_object_get(lora, "r"),
+                  "lora_alpha", json_object_get(lora, "alpha"), "lora_dropout", json_object_get(lora, "dropout"),
+                  "use_rslora", json_object_get(lora, "rslora"), "target_modules", json_object_get(lora, "targets"),
+                  "fan_in_fan_out", json_object_get(lora, "fan_in_fan_out"), "bias", bias_word(lora), "use_dora",
+                  has_dora(lora), "inference_mode", 1, "modules_to_save", "init_lora_weights", 1, "rank_pattern",
+                  "alpha_pattern");
+    json_object_update(config, json_object_get(lora, "peft")); /* a checkpoint of an earlier version has no "peft" */
+    return config;
 }
 
 /* ---- a source that reads from a checkpoint's source ---- */
@@ -139,6 +152,7 @@ typedef struct {
     const json_t *lora; /* settings of LoRA, which `inner` owns */
     int64_t held;       /* index of the tensor whose factors are in `a` and `b`, or -1 */
     float *a, *b;       /* two factors of an adapter: (r, inputs) and (outputs, r) */
+    float scale;        /* of this adapter: alpha / r */
     float *gain;        /* (outputs) DoRA's magnitude divided by the norm, or NULL if the tensor has no magnitudes */
     float *buffer;
     /* of the merged elements so far: the sums of the squares of what the adapters change, and of what rounding changes */
@@ -269,8 +283,6 @@ static void add_product(layered *over, const ce_source_tensor *weight, ce_range 
 {
     int64_t r = over->inner.tensors[a].shape[0], inputs = over->inner.tensors[a].shape[1];
     bool turned = json_is_true(json_object_get(over->lora, "fan_in_fan_out"));
-    double alpha = json_number_value(json_object_get(over->lora, "alpha"));
-    float scale = (float)(alpha / (json_is_true(json_object_get(over->lora, "rslora")) ? sqrt((double)r) : (double)r));
     for (int64_t i = range.from; i < range.to; i++) {
         int64_t row = i / weight->shape[1], column = i % weight->shape[1];
         int64_t output = turned ? column : row, input = turned ? row : column;
@@ -278,7 +290,7 @@ static void add_product(layered *over, const ce_source_tensor *weight, ce_range 
         for (int64_t k = 0; k < r; k++)
             sum += over->b[output * r + k] * over->a[k * inputs + input];
         float before = over->buffer[i - range.from];
-        over->buffer[i - range.from] += scale * sum;
+        over->buffer[i - range.from] += over->scale * sum;
         if (over->gain)
             over->buffer[i - range.from] *= over->gain[output];
         over->changes += square(over->buffer[i - range.from], before);
@@ -337,6 +349,16 @@ static cs_status read_gain(ce_source *source, int64_t tensor, int64_t magnitude)
     return status;
 }
 
+/* Returns the factor of the adapter of a weight. */
+static float scale_of(const json_t *lora, const char *weight)
+{
+    int64_t r = 1;
+    double alpha = 0;
+    CE_FREED char *layer = ce_must_copy_part(weight, strlen(weight) - strlen(".weight"));
+    ce_peft_choose(lora, layer, &r, &alpha);
+    return (float)(alpha / (json_is_true(json_object_get(lora, "rslora")) ? sqrt((double)r) : (double)r));
+}
+
 /* Reads the factors and magnitudes of the adapted weight `tensor`, unless they are in memory already. */
 static cs_status hold(ce_source *source, int64_t tensor, int64_t a, int64_t b)
 {
@@ -349,6 +371,7 @@ static cs_status hold(ce_source *source, int64_t tensor, int64_t a, int64_t b)
     over->gain = NULL;
     CE_TRY(read_whole(over, a, &over->a));
     CE_TRY(read_whole(over, b, &over->b));
+    over->scale = scale_of(over->lora, source->tensors[tensor].name);
     if (magnitude >= 0)
         CE_TRY(read_gain(source, tensor, magnitude));
     over->held = tensor;

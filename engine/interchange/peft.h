@@ -9,8 +9,8 @@ typedef struct {
     int64_t r;
     double alpha, dropout;
     bool rslora, dora;
-    char bias[16];   /* which biases of the model the folder contains: "none", "all" or "lora_only" */
-    json_t *targets; /* "all-linear" or a list of names; the caller owns this reference */
+    char bias[16];  /* which biases of the model the folder contains: "none", "all" or "lora_only" */
+    json_t *config; /* the whole object, without members that are null, {} or []; the caller owns this reference */
 } ce_peft_facts;
 
 /* Reads FOLDER/adapter_config.json. If the file asks for something that cspeed lacks, such as QLoRA, returns

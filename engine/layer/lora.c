@@ -31,7 +31,7 @@ static cs_dora dora_of(const cs_linear *linear, cs_pass *pass, const ce_lora_par
                      .b = ce_linear_factor(pass, part->b->value),
                      .magnitude = part->magnitude->value,
                      .bias = ce_linear_added_bias(linear, pass),
-                     .scale = linear->adapter->scale,
+                     .scale = part->scale,
                      .first = part->first };
     if (dora.bias.data)
         dora.bias.data = (char *)dora.bias.data + (size_t)part->first * cs_dtype_bytes(dora.bias.dtype);
@@ -87,7 +87,7 @@ void ce_lora_forward(const cs_linear *linear, cs_pass *pass, cs_tensor y, cs_ten
         if (part->magnitude)
             scale_columns(linear, pass, y, own_y, part);
         else
-            cs_op_add_columns(stream, y, part->first, own_y, adapter->scale);
+            cs_op_add_columns(stream, y, part->first, own_y, part->scale);
     }
 }
 
@@ -123,7 +123,7 @@ void ce_lora_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dx, cs_t
         const ce_lora_part *part = &adapter->part[i];
         cs_tensor b = ce_linear_factor(pass, part->b->value), u = cs_pass_take(pass), du = cs_pass_like(pass, u);
         cs_tensor own_dy = cs_pass_make(pass, dy.dtype, cs_rows(dy), cs_rows(b));
-        cs_op_take_columns(stream, own_dy, dy, part->first, adapter->scale);
+        cs_op_take_columns(stream, own_dy, dy, part->first, part->scale);
         cs_op_matmul_grad_weight(stream, cs_param_gradient(part->b), (cs_tensor){ 0 }, u, own_dy, CS_OUT_IN);
         cs_op_matmul_grad_input(stream, du, own_dy, b, CS_OUT_IN);
         cs_op_matmul_grad_weight(stream, cs_param_gradient(part->a), (cs_tensor){ 0 },

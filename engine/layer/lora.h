@@ -20,13 +20,14 @@ typedef struct {
     cs_param *a, *b;
     cs_param *magnitude; /* `magnitude` is NULL if the adapter is LoRA without DoRA */
     int64_t first;       /* index of the part's first column in the layer's result */
-    uint64_t place;      /* the random key of the adapter's dropout for this part */
+    float scale;
+    uint64_t place; /* the random key of the adapter's dropout for this part */
 } ce_lora_part;
 
 struct cs_adapter {
     ce_lora_part part[CE_LORA_PARTS];
     int count;
-    float scale, rate; /* rate: the probability of dropout */
+    float rate; /* the probability of dropout */
     cs_adapter *next;
 };
 
@@ -45,28 +46,27 @@ void ce_lora_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dx, cs_t
 /* ---- lora_attach.c ---- */
 
 typedef struct {
-    int64_t r;
-    double alpha, dropout;
+    double dropout;
     bool rslora; /* whether the scale is alpha / sqrt(r) and not alpha / r */
     bool dora;
     /* all_biases: all biases of the model are trained; own_biases: only the biases of the adapted layers are trained */
     bool all_biases, own_biases;
-    /* "all-linear", or a list of names: each item is a layer's full name, or the end of a full name that follows a
-     * dot (for "model.layers.0.mlp.up_proj": "up_proj", "mlp.up_proj" and so on) */
-    const json_t *targets;
+    /* Returns true if the layer of this full name, without ".weight", gets an adapter, and sets its rank and alpha. */
+    bool (*choose)(const void *from, const char *layer, int64_t *r, double *alpha);
+    const void *from; /* the first argument of `choose` */
 } ce_lora_sizes;
 
 typedef struct {
-    cs_adapter *first; /* first element of the linked list of all adapters; this struct owns all of them */
-    /* names of the adapted layers: the given list, or, for "all-linear", the last words of the layers' names; owned */
-    json_t *targets;
+    cs_adapter *first;   /* first element of the linked list of all adapters; this struct owns all of them */
+    json_t *words;       /* the last words of the names of the adapted layers, such as "q_proj"; owned */
     bool fan_in_fan_out; /* true if an adapted layer stores its weight as (inputs, outputs); the name is PEFT's */
 } ce_lora;
 
 double ce_lora_scale(int64_t r, double alpha, bool rslora);
-/* Adds adapters to the layers that `targets` names. Freezes all other parameters of the model, except the biases that
- * are trained too. As in PEFT, A is uniform within 1 / sqrt(inputs), and B is zero. DoRA's magnitudes get their initial
- * values when the weights are read. Returns CS_BAD_CONFIG if a name matches no layer. The caller must call
+/* Adds adapters to the layers that sizes->choose chooses. Freezes all other parameters of the model, except the biases
+ * that are trained too. The head has no adapter, because its logits never exist as a whole tensor (layer/entropy.c);
+ * PEFT's "all-linear" excludes the head too. As in PEFT, A is uniform within 1 / sqrt(inputs), and B is zero. DoRA's magnitudes get their initial
+ * values when the weights are read. Returns CS_BAD_CONFIG if no layer gets an adapter. The caller must call
  * ce_lora_close after a failure too. */
 cs_status ce_lora_attach(ce_lora *lora, cs_model *model, const ce_lora_sizes *sizes);
 void ce_lora_close(ce_lora *lora);

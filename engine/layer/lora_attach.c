@@ -14,7 +14,7 @@ double ce_lora_scale(int64_t r, double alpha, bool rslora)
     return alpha / (rslora ? sqrt((double)r) : (double)r);
 }
 
-/* ---- which layers ---- */
+/* ---- names ---- */
 
 /* Writes the last word of the name of the layer that this weight belongs to: "q_proj" for
  * "model.layers.0.self_attn.q_proj.weight". */
@@ -26,73 +26,10 @@ static void last_word(char word[64], const char *full_name)
     snprintf(word, 64, "%.*s", (int)(length - from), full_name + from);
 }
 
-/* Returns true if `target` names the layer by PEFT's rule: `target` is the layer's full name, or the end of the full
- * name that follows one of its dots. */
-static bool names(const char *target, const char *full_name)
-{
-    size_t length = strlen(full_name) - strlen(".weight"), tail = strlen(target);
-    return tail <= length && strncmp(full_name + length - tail, target, tail) == 0 &&
-           (tail == length || full_name[length - tail - 1] == '.');
-}
-
-static bool is_target(const json_t *targets, const char *full_name)
-{
-    size_t index;
-    json_t *target;
-    if (json_is_string(targets)) /* the only string that the configuration accepts is "all-linear" */
-        return true;
-    json_array_foreach (targets, index, target) {
-        if (names(json_string_value(target), full_name))
-            return true;
-    }
-    return false;
-}
-
-/* Returns true if `target` names a matrix that is not the weight of a linear layer. PEFT has no adapters for such a
- * matrix either: in transformers 5, the experts and routers are no nn.Linear. */
-static bool names_other_matrix(const cs_model *model, const char *target)
-{
-    for (int i = 0; i < model->count; i++)
-        for (int at = 0; at < model->units[i]->entry_count; at++) {
-            const ce_unit_entry *entry = model->units[i]->entries[at];
-            if (!entry->param.linear && entry->param.value.dims == 2 && names(target, entry->full_name))
-                return true;
-        }
-    return false;
-}
-
-/* The head's logits never exist as a whole tensor (layer/entropy.c), so the head cannot have an adapter. PEFT's
- * "all-linear" excludes the head too. */
+/* The head's logits never exist as a whole tensor, so the head cannot have an adapter. */
 static bool is_head(const cs_model *model, const cs_unit *unit)
 {
     return unit->index == model->count - 1;
-}
-
-static cs_status check_target(const cs_model *model, const char *target)
-{
-    bool found = false, head = strcmp(target, "lm_head") == 0;
-    for (int i = 0; i < model->count && !found; i++)
-        for (int at = 0; at < model->units[i]->entry_count && !found; at++) {
-            const ce_unit_entry *entry = model->units[i]->entries[at];
-            bool named = entry->param.linear && names(target, entry->full_name);
-            found = named && !is_head(model, model->units[i]);
-            head |= named && !found;
-        }
-    if (found)
-        return CS_OK;
-    if (!head && names_other_matrix(model, target))
-        return ce_fail(CS_UNSUPPORTED,
-                       "not supported: cspeed.lora.targets: \"%s\", because adapters are for linear layers; experts, "
-                       "their routers and embeddings have none",
-                       target);
-    return head ? ce_fail(CS_UNSUPPORTED,
-                          "not supported: cspeed.lora.targets: \"%s\", because the logits of the head are never in "
-                          "memory all at once, and an adapter would need them",
-                          target)
-                : ce_fail(CS_BAD_CONFIG,
-                          "cspeed.lora.targets: the model has no linear layer \"%s\"; give the last part of their "
-                          "names, such as \"q_proj\", or \"all-linear\"",
-                          target);
 }
 
 /* ---- the adapters ---- */
@@ -115,7 +52,6 @@ static cs_adapter *adapter_of(ce_lora *lora, cs_linear *linear, const ce_lora_si
     if (linear->adapter)
         return linear->adapter;
     cs_adapter *made = linear->adapter = ce_must_alloc(sizeof *made);
-    made->scale = (float)ce_lora_scale(sizes->r, sizes->alpha, sizes->rslora);
     made->rate = (float)sizes->dropout;
     made->next = lora->first;
     lora->first = made;
@@ -149,9 +85,22 @@ static void cut(const cs_linear *linear, const cs_unit *unit, const ce_cut *weig
     }
 }
 
-/* Adds an adapter to the layer whose weight is parameter `at` of the unit. If the weight belongs to a part of a layer,
- * the part's columns in the layer's result follow the columns of the parts before it. */
-static void attach(ce_lora *lora, cs_unit *unit, int at, const ce_lora_sizes *sizes)
+static void note_word(json_t *words, const char *full_name)
+{
+    char word[64];
+    size_t index;
+    json_t *other;
+    last_word(word, full_name);
+    json_array_foreach (words, index, other) {
+        if (strcmp(json_string_value(other), word) == 0)
+            return;
+    }
+    json_array_append_new(words, json_string(word));
+}
+
+/* Adds an adapter of rank r to the layer whose weight is parameter `at` of the unit. If the weight belongs to a part of a
+ * layer, the part's columns in the layer's result follow the columns of the parts before it. */
+static void attach(ce_lora *lora, cs_unit *unit, int at, const ce_lora_sizes *sizes, int64_t r, double alpha)
 {
     const ce_unit_entry *entry = unit->entries[at];
     cs_linear *linear = entry->param.linear;
@@ -160,7 +109,7 @@ static void attach(ce_lora *lora, cs_unit *unit, int at, const ce_lora_sizes *si
     int64_t inputs = whole->whole[linear->layout == CS_IN_OUT ? 0 : 1];
     int64_t outputs = whole->whole[linear->layout == CS_IN_OUT ? 1 : 0];
     size_t prefix = strlen(unit->name) + (*unit->name != 0);
-    char layer[200], place[220], word[64];
+    char layer[200], place[220];
     snprintf(layer, sizeof layer, "%.*s", (int)(strlen(entry->full_name) - prefix - strlen(".weight")),
              entry->full_name + prefix);
     snprintf(place, sizeof place, "%s.lora", layer);
@@ -169,21 +118,16 @@ static void attach(ce_lora *lora, cs_unit *unit, int at, const ce_lora_sizes *si
     for (int i = 0; i < at; i++)
         if (unit->entries[i]->param.linear == linear)
             part->first += outputs_of(&unit->entries[i]->param);
-    part->a = declare(unit, layer, "lora_A.weight", sizes->r, inputs,
-                      (cs_init){ CS_UNIFORM, (float)(1 / sqrt((double)inputs)) });
-    part->b = declare(unit, layer, "lora_B.weight", outputs, sizes->r, (cs_init){ CS_ZEROS, 0 });
+    part->scale = (float)ce_lora_scale(r, alpha, sizes->rslora);
+    part->a =
+        declare(unit, layer, "lora_A.weight", r, inputs, (cs_init){ CS_UNIFORM, (float)(1 / sqrt((double)inputs)) });
+    part->b = declare(unit, layer, "lora_B.weight", outputs, r, (cs_init){ CS_ZEROS, 0 });
     if (sizes->dora)
         part->magnitude = declare(unit, layer, "lora_magnitude_vector", outputs, 0, (cs_init){ CS_ONES, 0 });
     cut(linear, unit, whole, part);
     part->place = cs_residual_place(unit, place);
     lora->fan_in_fan_out |= linear->layout == CS_IN_OUT;
-    if (json_is_array(sizes->targets))
-        return;
-    last_word(word, entry->full_name);
-    for (size_t i = 0; i < json_array_size(lora->targets); i++)
-        if (strcmp(json_string_value(json_array_get(lora->targets, i)), word) == 0)
-            return;
-    json_array_append_new(lora->targets, json_string(word));
+    note_word(lora->words, entry->full_name);
 }
 
 /* ---- biases ---- */
@@ -211,25 +155,30 @@ static void train_biases(cs_model *model, const ce_lora_sizes *sizes)
         }
 }
 
+/* Returns true if the weight is that of a layer that gets an adapter. */
+static bool is_chosen(const ce_unit_entry *entry, const ce_lora_sizes *sizes, int64_t *r, double *alpha)
+{
+    if (!entry->param.linear)
+        return false;
+    CE_FREED char *layer = ce_must_copy_part(entry->full_name, strlen(entry->full_name) - strlen(".weight"));
+    return sizes->choose(sizes->from, layer, r, alpha);
+}
+
 cs_status ce_lora_attach(ce_lora *lora, cs_model *model, const ce_lora_sizes *sizes)
 {
-    size_t index;
-    json_t *target;
-    lora->targets = json_is_array(sizes->targets) ? json_deep_copy(sizes->targets) : json_array();
-    json_array_foreach (sizes->targets, index, target) {
-        CE_TRY(check_target(model, json_string_value(target)));
-    }
+    int64_t r;
+    double alpha;
+    lora->words = json_array();
     for (int i = 0; i < model->count; i++) {
         cs_unit *unit = model->units[i];
         for (int at = 0, count = unit->entry_count; at < count; at++) {
             unit->entries[at]->param.frozen = true;
-            if (unit->entries[at]->param.linear && !is_head(model, unit) &&
-                is_target(sizes->targets, unit->entries[at]->full_name))
-                attach(lora, unit, at, sizes);
+            if (!is_head(model, unit) && is_chosen(unit->entries[at], sizes, &r, &alpha))
+                attach(lora, unit, at, sizes, r, alpha);
         }
     }
     train_biases(model, sizes);
-    return lora->first ? CS_OK : ce_fail(CS_BAD_CONFIG, "cspeed.lora: the model has no linear layer to adapt");
+    return lora->first ? CS_OK : ce_fail(CS_BAD_CONFIG, "cspeed.lora: no linear layer of the model gets an adapter");
 }
 
 void ce_lora_close(ce_lora *lora)
@@ -238,6 +187,6 @@ void ce_lora_close(ce_lora *lora)
         next = at->next;
         free(at);
     }
-    json_decref(lora->targets);
+    json_decref(lora->words);
     *lora = (ce_lora){ 0 };
 }

@@ -13,28 +13,41 @@ bool ce_adapter_has(const ce_unit_entry *entry)
     return entry->lora || !entry->param.frozen;
 }
 
-cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **targets, bool dropout)
+/* Takes the keys that have PEFT's names here. */
+static cs_status take_peft_keys(ce_lora_settings *settings, const json_t *config)
 {
-    ce_peft_facts facts;
-    CE_TRY(ce_peft_read(&facts, settings->adapter));
+    for (int i = 0; i < CE_PEFT_KEYS; i++) {
+        json_t *value = settings->peft[i] = json_object_get(config, ce_config_peft_keys[i]);
+        const char *fault = value ? ce_config_peft_fault(i, value) : NULL;
+        if (fault)
+            return ce_fail(CS_BAD_FILE, "%s/adapter_config.json: \"%s\": %s", settings->adapter, ce_config_peft_keys[i],
+                           fault);
+    }
+    return CS_OK;
+}
+
+cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **config, bool dropout)
+{
+    ce_peft_facts facts = { 0 };
+    cs_status status = ce_peft_read(&facts, settings->adapter);
+    *config = facts.config;
+    CE_TRY(status);
     settings->bias = CE_BIASES_NONE;
     while (ce_config_biases[settings->bias] && strcmp(ce_config_biases[settings->bias], facts.bias) != 0)
         settings->bias++;
-    if (!ce_config_biases[settings->bias]) {
-        json_decref(facts.targets);
+    if (!ce_config_biases[settings->bias])
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: %s/adapter_config.json: \"bias\" is \"%s\": possible are \"none\", \"all\" "
                        "and \"lora_only\"",
                        settings->adapter, facts.bias);
-    }
     settings->dora = facts.dora;
     settings->r = facts.r;
     settings->alpha = facts.alpha;
     settings->rslora = facts.rslora;
     if (dropout)
         settings->dropout = facts.dropout;
-    settings->targets = *targets = facts.targets;
-    return CS_OK;
+    settings->targets = json_object_get(facts.config, "target_modules");
+    return take_peft_keys(settings, facts.config);
 }
 
 static cs_status check_shapes(const cs_engine *engine, const ce_source *source)
@@ -80,13 +93,24 @@ cs_status ce_adapter_load(cs_engine *engine)
     return CS_OK;
 }
 
+json_t *ce_lora_describe(const ce_lora_settings *settings)
+{
+    json_t *peft = json_object();
+    for (int i = 0; i < CE_PEFT_KEYS; i++)
+        if (settings->peft[i])
+            json_object_set(peft, ce_config_peft_keys[i], settings->peft[i]);
+    return json_pack("{s:I, s:f, s:f, s:b, s:b, s:s, s:O, s:o}", "r", (json_int_t)settings->r, "alpha", settings->alpha,
+                     "dropout", settings->dropout, "rslora", settings->rslora, "dora", settings->dora, "bias",
+                     ce_config_biases[settings->bias], "targets", settings->targets, "peft", peft);
+}
+
 json_t *ce_lora_record(const cs_engine *engine)
 {
-    const ce_lora_settings *settings = &engine->settings->lora;
     if (!engine->lora.first)
         return NULL;
-    return json_pack("{s:I, s:f, s:f, s:b, s:b, s:s, s:O, s:b, s:s*}", "r", (json_int_t)settings->r, "alpha",
-                     settings->alpha, "dropout", settings->dropout, "rslora", settings->rslora, "dora", settings->dora,
-                     "bias", ce_config_biases[settings->bias], "targets", engine->lora.targets, "fan_in_fan_out",
-                     engine->lora.fan_in_fan_out, "base_sha256", engine->base_digest[0] ? engine->base_digest : NULL);
+    json_t *record = ce_lora_describe(&engine->settings->lora);
+    json_object_set_new(record, "fan_in_fan_out", json_boolean(engine->lora.fan_in_fan_out));
+    if (engine->base_digest[0])
+        json_object_set_new(record, "base_sha256", json_string(engine->base_digest));
+    return record;
 }

@@ -126,6 +126,8 @@ static json_t *reduced(json_t *full)
         copy(data, from, texts[i]);
     for (size_t i = 0; i < sizeof adapters / sizeof *adapters; i++)
         copy(lora, json_object_get(theirs, "lora"), adapters[i]);
+    for (int i = 0; i < CE_PEFT_KEYS; i++)
+        copy(lora, json_object_get(theirs, "lora"), ce_config_peft_keys[i]);
     if (json_integer_value(json_object_get(lora, "r")) > 0) {
         json_object_set(ours, "lora", lora);
         for (size_t i = 0; i < sizeof four_bit / sizeof *four_bit; i++)

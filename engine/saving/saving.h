@@ -117,11 +117,14 @@ bool ce_adapter_has(const ce_unit_entry *entry);
  * has no config.json, the message says what the folder is and how to use it. */
 cs_status ce_pretrained_open(cs_engine *engine, const char *folder);
 
-/* adapter.c: cspeed.lora.adapter, a folder of PEFT. ce_adapter_describe sets r, alpha, rslora, dora, bias, targets
- * (*targets is a new reference) and, if `dropout` is true, dropout. ce_adapter_load reads the values of the adapters
+/* adapter.c: cspeed.lora.adapter, a folder of PEFT. ce_adapter_describe sets r, alpha, rslora, dora, bias, targets, `peft`
+ * and, if `dropout` is true, dropout; *config owns the JSON values, also after a failure. ce_adapter_load reads the values of the adapters
  * from the folder if the configuration names one; it is collective. */
-cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **targets, bool dropout);
+cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **config, bool dropout);
 cs_status ce_adapter_load(cs_engine *engine);
+/* Returns the settings as an object for interchange/peft_names.h; settings->targets is not NULL. The caller owns the
+ * result. */
+json_t *ce_lora_describe(const ce_lora_settings *settings);
 /* Returns the facts about the adapters that a checkpoint records in its provenance; an export needs these facts. NULL
  * if there are no adapters. The caller owns the result. */
 json_t *ce_lora_record(const cs_engine *engine);

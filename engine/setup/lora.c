@@ -1,9 +1,11 @@
 /* lora.c - the section cspeed.lora of the configuration: which layers get adapters. */
+#include "base/ends_with.h"
 #include "base/must.h"
 #include "setup/setup.h"
 #include "saving/saving.h"
 #include "base/log.h"
 #include "config/resolve.h"
+#include "interchange/peft_names.h"
 
 #include <string.h>
 
@@ -40,23 +42,96 @@ static json_t *usual_targets(const cs_engine *engine)
     return NULL;
 }
 
+/* ---- checks of the targets ---- */
+
+/* What a target chooses in the model. */
+typedef struct {
+    bool layer, head, other; /* other: a matrix that is not the weight of a linear layer */
+    const char *name;        /* of the last head or other matrix */
+} chosen;
+
+/* In transformers 5 experts and routers are no nn.Linear, so that PEFT has no adapters of this kind for them either. */
+static chosen choose(const cs_model *model, const json_t *names)
+{
+    chosen all = { 0 };
+    for (int i = 0; i < model->count; i++)
+        for (int at = 0; at < model->units[i]->entry_count; at++) {
+            const ce_unit_entry *entry = model->units[i]->entries[at];
+            if (entry->param.value.dims != 2 || !ce_ends_with(entry->full_name, ".weight"))
+                continue;
+            CE_FREED char *layer = ce_must_copy_part(entry->full_name, strlen(entry->full_name) - strlen(".weight"));
+            if (!ce_peft_matches(names, layer))
+                continue;
+            bool head = i == model->count - 1;
+            all.layer |= entry->param.linear && !head;
+            all.head |= head;
+            all.other |= !entry->param.linear && !head;
+            if (head || !entry->param.linear)
+                all.name = entry->full_name;
+        }
+    return all;
+}
+
+static cs_status refuse_target(const char *target, bool head)
+{
+    return ce_fail(CS_UNSUPPORTED, "not supported: cspeed.lora.targets: \"%s\", because %s", target,
+                   head ? "the logits of the head are never in memory all at once, and an adapter would need them"
+                        : "adapters are for linear layers; experts, their routers and embeddings have none");
+}
+
+static cs_status check_target(const cs_model *model, const char *target)
+{
+    json_auto_t *names = json_pack("[s]", target);
+    chosen all = choose(model, names);
+    if (all.layer)
+        return CS_OK;
+    all.head = all.head || strcmp(target, "lm_head") == 0; /* a tied head has no weight of its own */
+    return all.head || all.other
+               ? refuse_target(target, all.head)
+               : ce_fail(CS_BAD_CONFIG,
+                         "cspeed.lora.targets: the model has no linear layer \"%s\"; give the last part of their "
+                         "names, such as \"q_proj\", or \"all-linear\"",
+                         target);
+}
+
+static cs_status check_targets(const cs_model *model, const json_t *targets)
+{
+    size_t index;
+    json_t *target;
+    const char *expression = json_string_value(targets);
+    json_array_foreach (targets, index, target) {
+        CE_TRY(check_target(model, json_string_value(target)));
+    }
+    if (!expression || strcmp(expression, "all-linear") == 0)
+        return CS_OK;
+    chosen all = choose(model, targets);
+    return all.name ? refuse_target(all.name, all.head) : CS_OK;
+}
+
+/* ---- adapters ---- */
+
 static cs_status attach(cs_engine *engine, ce_lora_settings *settings)
 {
     int64_t before = engine->model->parameters;
-    ce_lora_sizes sizes = { .r = settings->r,
-                            .alpha = settings->alpha,
-                            .dropout = settings->dropout,
+    json_auto_t *lora = ce_lora_describe(settings);
+    ce_lora_sizes sizes = { .dropout = settings->dropout,
                             .rslora = settings->rslora,
                             .dora = settings->dora,
                             .all_biases = settings->bias == CE_BIASES_ALL,
                             .own_biases = settings->bias == CE_BIASES_ADAPTED,
-                            .targets = settings->targets };
+                            .choose = ce_peft_choose,
+                            .from = lora };
+    CE_TRY(ce_peft_check_names(lora));
+    CE_TRY(check_targets(engine->model, settings->targets));
     CE_TRY(ce_lora_attach(&engine->lora, engine->model, &sizes));
-    settings->targets = engine->lora.targets;
+    const char *expression = json_string_value(settings->targets);
+    if (expression && strcmp(expression, "all-linear") == 0)
+        settings->targets = engine->lora.words;
     ce_config_set_lora(engine->config, settings);
-    CE_FREED char *names = json_dumps(settings->targets, JSON_COMPACT);
-    ce_log(CE_LOG_INFO, "%s: adapters of rank %lld, scale %g, on %s: %lld elements", settings->dora ? "DoRA" : "LoRA",
-           (long long)settings->r, ce_lora_scale(settings->r, settings->alpha, settings->rslora), names ? names : "",
+    CE_FREED char *names = json_dumps(settings->targets, JSON_COMPACT | JSON_ENCODE_ANY);
+    ce_log(CE_LOG_INFO, "%s: adapters of rank %lld, scale %g%s, on %s: %lld elements", settings->dora ? "DoRA" : "LoRA",
+           (long long)settings->r, ce_lora_scale(settings->r, settings->alpha, settings->rslora),
+           settings->peft[CE_PEFT_RANKS] || settings->peft[CE_PEFT_ALPHAS] ? ", and others by patterns" : "", names,
            (long long)(engine->model->parameters - before));
     return CS_OK;
 }

@@ -124,7 +124,7 @@ static bool find_regex(const ce_pattern *pattern, ce_matcher *matcher, const cha
     if (outcome < 0) {
         PCRE2_UCHAR reason[256];
         pcre2_get_error_message(outcome, reason, sizeof reason);
-        ce_fatal(CS_BAD_FILE, "the tokenizer's pattern could not be matched with a text of %zu bytes: %s", size,
+        ce_fatal(CS_BAD_FILE, "a pattern could not be matched with a text of %zu bytes: %s", size,
                  (const char *)reason);
     }
     const PCRE2_SIZE *place = pcre2_get_ovector_pointer(matcher->data);

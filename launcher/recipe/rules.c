@@ -343,7 +343,8 @@ static bool bits(cl_conversion *c, const char *path, const json_t *value)
 static bool targets(cl_conversion *c, const char *path, const json_t *value)
 {
     bool all = is_text(value, "all") || is_text(value, "all-linear");
-    cl_rules_set(c, path, all ? json_string("all-linear") : list_of(value));
+    bool expression = strpbrk(text_of(value), "\\.*+?()[]|^$") != NULL;
+    cl_rules_set(c, path, all ? json_string("all-linear") : expression ? json_deep_copy(value) : list_of(value));
     return true;
 }
 

@@ -19,6 +19,13 @@
 #define DORA                                                                                                           \
     "cspeed.lora={\"r\": 3, \"targets\": [\"c_attn\", \"mlp.c_proj\"], \"dora\": true, \"bias\": \"lora_only\"}"
 #define BIASES "cspeed.lora={\"r\": 3, \"targets\": [\"c_attn\", \"mlp.c_proj\"], \"bias\": \"all\"}"
+#define PATTERNS                                                                                                       \
+    "cspeed.lora={\"r\": 3, \"targets\": \"all-linear\", \"exclude_modules\": [\"c_fc\"], \"rslora\": true, "          \
+    "\"rank_pattern\": {\"mlp.c_proj\": 5, \"^transformer.h.1.attn\\\\.c_.*\": 2}, \"alpha_pattern\": {\"c_attn\": 3}}"
+#define LAYERS                                                                                                            \
+    "cspeed.lora={\"r\": 3, \"targets\": [\"c_attn\", \"c_fc\"], \"layers_to_transform\": 1, \"layers_pattern\": \"h\", " \
+    "\"dora\": true}"
+#define EXPRESSION "cspeed.lora={\"r\": 3, \"targets\": \".*\\\\.1\\\\.(attn|mlp)\\\\.c_[pa].*\"}"
 
 static const run_spec plain = { .world = 1, .steps = 3, .precision = "fp32" };
 
@@ -134,6 +141,9 @@ START_TEST(folders_hold_what_was_trained)
     check_folders(LORA);
     check_folders(DORA);
     check_folders(BIASES);
+    check_folders(PATTERNS);
+    check_folders(LAYERS);
+    check_folders(EXPRESSION);
 }
 END_TEST
 
@@ -239,8 +249,15 @@ START_TEST(other_adapters_are_refused_by_name)
     refuse("use_qalora", "true", "use_qalora");
     refuse("peft_type", "\"IA3\"", "peft_type");
     refuse("modules_to_save", "[\"lm_head\"]", "modules_to_save");
-    refuse("rank_pattern", "{\"c_attn\": 2}", "rank_pattern");
-    refuse("target_modules", "\".*c_attn\"", "regular expression");
+    refuse("rank_pattern", "{\"c_attn\": 2}", "the shape of tensor");
+    refuse("rank_pattern", "{\"c_attn\": 0}", "adapter/adapter_config.json: \"rank_pattern\": an object is needed");
+    refuse("rank_pattern", "{\"c_(attn\": 2}",
+           "rank_pattern: PCRE2 does not accept the regular expression \"c_(attn\"");
+    refuse("exclude_modules", "\".*h.1.attn.*\"", "does not belong to a layer");
+    refuse("layers_to_transform", "[0]", "does not belong to a layer");
+    refuse("layers_pattern", "3", "adapter/adapter_config.json: \"layers_pattern\": a name is needed");
+    refuse("target_modules", "\".*c_attn\"", "does not belong to a layer");
+    refuse("target_modules", "3", "\"target_modules\" is not a list of names");
     refuse("target_modules", "[\"c_attn\"]", "does not belong to a layer");
     refuse("target_modules", "[\"c_attn\", \"c_proj\"]", "missing");
     refuse("r", "4", "the shape of tensor");
@@ -254,6 +271,12 @@ START_TEST(other_adapters_are_refused_by_name)
     refuse_training(MODEL, "cspeed.lora={\"r\": 2, \"dora\": true, \"dropout\": 0.1}", "cspeed.lora.dropout");
     refuse_training(NULL, "cspeed.lora={\"r\": 2, \"dora\": true}", "name a folder with weights in cspeed.model");
     refuse_training(MODEL, "cspeed.lora={\"r\": 2, \"use_dora\": true}", "cspeed.lora.dora");
+    refuse_training(MODEL, "cspeed.lora={\"r\": 2, \"targets\": \".*c_\"}", "no linear layer of the model gets");
+    refuse_training(MODEL, "cspeed.lora={\"r\": 2, \"targets\": \".*(c_fc|wte)\"}", "transformer.wte.weight");
+    refuse_training(MODEL, "cspeed.lora={\"r\": 2, \"layers_pattern\": \"h\"}",
+                    "needs cspeed.lora.layers_to_transform");
+    refuse_training(MODEL, "cspeed.lora={\"r\": 2, \"targets\": \".*c_fc\", \"layers_to_transform\": 1}",
+                    "needs a list of names in cspeed.lora.targets");
     ce_huggingface_output output = { .folder = "none", .max_shard = 1 << 30 };
     ck_assert_int_ne(ce_huggingface_export(&source, &output, (ce_huggingface_choice){ .merge = true }, "first", NULL),
                      CS_OK);

@@ -140,6 +140,12 @@ static const struct {
       "datasets.split: members of a data set|name: 你好", "" },
     { "adapter: lora\nlora_r: 4\nlora_target_linear: true\n",
       "{\"cspeed\": {\"lora\": {\"r\": 4, \"targets\": \"all-linear\"}}, " REST "}", "", "" },
+    { "lora_target_modules: 'model.layers.[\\d]+.mlp.(up|down)_proj'\nrank_pattern: {up_proj: 4}\n"
+      "alpha_pattern: {}\nexclude_modules: [down_proj]\npeft_layers_to_transform: [0, 2]\nlayers_pattern: layers\n",
+      "{\"cspeed\": {\"lora\": {\"targets\": \"model.layers.[\\\\d]+.mlp.(up|down)_proj\", \"rank_pattern\": "
+      "{\"up_proj\": 4}, \"alpha_pattern\": {}, \"exclude_modules\": [\"down_proj\"], \"layers_to_transform\": [0, 2], \"layers_pattern\": "
+      "\"layers\"}}, " REST "}",
+      "", "" },
     { "save_strategy: epoch\nsave_steps: 500\neval_strategy: steps\neval_steps: 50\nlogging_steps: 0.1\n",
       "{\"cspeed\": {\"saves_per_epoch\": 1, \"eval_interval\": 50}, " REST "}",
       "logging_steps: 0.1: a share of the training", "" },
