@@ -30,11 +30,18 @@ void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor t
     RUN(stream, hits, hits, logits, targets, classes);
 }
 
+/* Returns true if x has the facts of `rows` rows, and the sums of logits if `smoothed` is true. */
+static bool is_facts(cs_tensor x, int64_t rows, bool smoothed)
+{
+    return is_f32(x) && cs_rows(x) == rows &&
+           (cs_columns(x) == CS_ENTROPY_FACTS_SMOOTHED || (!smoothed && cs_columns(x) == CS_ENTROPY_FACTS));
+}
+
 void cs_op_entropy_facts(cs_stream *stream, cs_tensor facts, cs_tensor logits, cs_tensor targets, int64_t first,
                          int64_t classes)
 {
     check_logits(logits, targets, classes);
-    CE_ASSERT(first >= 0 && is_f32(facts) && is_matrix(facts, cs_rows(logits), CS_ENTROPY_FACTS));
+    CE_ASSERT(first >= 0 && is_facts(facts, cs_rows(logits), false));
     RUN(stream, entropy_facts, facts, logits, targets, first, classes);
 }
 
@@ -45,8 +52,7 @@ void cs_op_entropy_finish(cs_stream *stream, cs_tensor loss, cs_tensor hits, cs_
     check_logits(logits, targets, classes);
     check_loss(loss, dloss, logits);
     CE_ASSERT(first >= 0 && (!hits.data || is_vector(hits, CS_F32, rows)));
-    CE_ASSERT(is_f32(facts) && cs_columns(facts) == CS_ENTROPY_FACTS && cs_rows(facts) >= rows);
-    CE_ASSERT(rows == 0 || cs_rows(facts) % rows == 0);
+    CE_ASSERT(is_facts(facts, rows ? rows * (cs_rows(facts) / rows) : 0, terms.smoothing > 0));
     CE_ASSERT(terms.smoothing == 0 || terms.classes > 0);
     RUN(stream, entropy_finish, loss, hits, logits, targets, first, classes, dloss, facts, terms);
 }

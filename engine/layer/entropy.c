@@ -36,6 +36,11 @@ static bool has_facts(const job *all)
     return ce_pass_ranks(all->pass) > 1 || all->terms.smoothing > 0 || all->terms.z_loss > 0;
 }
 
+static int64_t facts_of_row(const job *all)
+{
+    return all->terms.smoothing > 0 ? CS_ENTROPY_FACTS_SMOOTHED : CS_ENTROPY_FACTS;
+}
+
 /* Returns rows [from, from + count) of a tensor that has `columns` elements in each row. If `whole` is absent, the
  * result is absent. */
 static cs_tensor rows_of(cs_tensor whole, int64_t from, int64_t count, int64_t columns)
@@ -67,8 +72,8 @@ static void lose(const job *all, cs_tensor logits, int64_t from, int64_t count, 
     cs_tensor dloss = weighted ? rows_of(cs_pass_dloss(all->pass), from, count, 1) : none;
     int ranks = ce_pass_ranks(all->pass);
     if (has_facts(all)) {
-        cs_tensor facts = rows_of(all->facts, 0, count, CS_ENTROPY_FACTS);
-        cs_tensor all_facts = ranks > 1 ? rows_of(all->all_facts, 0, ranks * count, CS_ENTROPY_FACTS) : facts;
+        cs_tensor facts = cs_matrix_rows(all->facts, 0, count);
+        cs_tensor all_facts = ranks > 1 ? cs_matrix_rows(all->all_facts, 0, ranks * count) : facts;
         cs_op_entropy_facts(stream, facts, logits, targets, all->head->first, all->classes);
         ce_pass_gather(all->pass, all_facts, facts);
         cs_op_entropy_finish(stream, loss, hits, logits, targets, all->head->first, all->classes, dloss, all_facts,
@@ -140,9 +145,9 @@ static int64_t open_chunk(job *all)
     if (all->cap > 0)
         all->raw = cs_pass_make(pass, dtype, chunk, outputs);
     if (has_facts(all))
-        all->facts = cs_pass_make(pass, CS_F32, chunk, CS_ENTROPY_FACTS);
+        all->facts = cs_pass_make(pass, CS_F32, chunk, facts_of_row(all));
     if (ranks > 1)
-        all->all_facts = cs_pass_make(pass, CS_F32, ranks * chunk, CS_ENTROPY_FACTS);
+        all->all_facts = cs_pass_make(pass, CS_F32, ranks * chunk, facts_of_row(all));
     return chunk;
 }
 

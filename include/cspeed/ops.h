@@ -268,9 +268,9 @@ void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor t
  *
  * facts (N, CS_ENTROPY_FACTS) f32 are about this rank's columns of each row: the greatest logit; the sum of e^(logit -
  * greatest), where an infinite greatest logit is not subtracted; the target's logit, or -infinity if the target is not
- * among these columns; 1 if the target is the first of the greatest logits of these columns, else 0; and the sum of the
- * logits. The facts of a row without a target are 0. */
-enum { CS_ENTROPY_FACTS = 5 };
+ * among these columns; 1 if the target is the first of the greatest logits of these columns, else 0; and, if facts have
+ * CS_ENTROPY_FACTS_SMOOTHED columns, the sum of the logits. The facts of a row without a target are 0. */
+enum { CS_ENTROPY_FACTS = 4, CS_ENTROPY_FACTS_SMOOTHED };
 void cs_op_entropy_facts(cs_stream *stream, cs_tensor facts, cs_tensor logits, cs_tensor targets, int64_t first,
                          int64_t classes);
 /* Terms that a row's loss may have: (1 - smoothing) * the cross-entropy + smoothing * the mean over all `classes` columns
@@ -279,8 +279,8 @@ typedef struct {
     float smoothing, z_loss;
     int64_t classes; /* number of columns of all ranks */
 } cs_entropy_terms;
-/* facts (ranks N, CS_ENTROPY_FACTS) are those of all ranks, one rank after another in the order of their columns. dloss
- * and hits (N, 1), which may be absent, are as in cs_op_cross_entropy and cs_op_hits. The logits of this rank become the
+/* facts (ranks N, CS_ENTROPY_FACTS) are those of all ranks, one rank after another in the order of their columns;
+ * smoothing needs CS_ENTROPY_FACTS_SMOOTHED of them. dloss and hits (N, 1), which may be absent, are as in cs_op_cross_entropy and cs_op_hits. The logits of this rank become the
  * gradient of the loss with its terms. loss and hits have the same bits on all ranks. */
 void cs_op_entropy_finish(cs_stream *stream, cs_tensor loss, cs_tensor hits, cs_tensor logits, cs_tensor targets,
                           int64_t first, int64_t classes, cs_tensor dloss, cs_tensor facts, cs_entropy_terms terms);

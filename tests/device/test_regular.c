@@ -42,7 +42,8 @@ static double expect_row(double *grad, const double *x, int width, int target, d
 static cs_tensor lose(cs_tensor x, cs_tensor targets, cs_tensor dloss, int ranks, cs_entropy_terms terms)
 {
     int64_t columns = cs_columns(x), rows = cs_rows(x);
-    cs_tensor facts = near_new(CS_F32, ranks * rows, CS_ENTROPY_FACTS), loss = near_new(CS_F32, rows, 1);
+    int count = terms.smoothing > 0 ? CS_ENTROPY_FACTS_SMOOTHED : CS_ENTROPY_FACTS;
+    cs_tensor facts = near_new(CS_F32, ranks * rows, count), loss = near_new(CS_F32, rows, 1);
     terms.classes = columns;
     for (int rank = 0; rank < ranks; rank++) {
         share at = share_of(columns, rank, ranks);

@@ -126,7 +126,8 @@ static int measure_hosts(void *argument)
     return 0;
 }
 
-static void check_hosts(const run_spec *spec)
+/* Returns the bytes that rank 0 has sent over tp. */
+static size_t check_hosts(const run_spec *spec)
 {
     traffic *numbers = run_share(2 * MAX_COUNT * sizeof *numbers);
     hosts_order job = { spec, numbers, numbers + MAX_COUNT };
@@ -145,7 +146,9 @@ static void check_hosts(const run_spec *spec)
         between += sent->rest.between_hosts + sent->tp.between_hosts;
     }
     ck_assert_int_eq(between > 0, spec->host < spec->world);
+    size_t sent_tp = job.sent[0].tp.all;
     run_unshare(numbers, 2 * MAX_COUNT * sizeof *numbers);
+    return sent_tp;
 }
 
 /* What TCP sends to other hosts is what was planned, to the byte: with groups that are on one host and on several, with
@@ -182,4 +185,22 @@ START_TEST(a_step_sends_to_other_hosts_what_was_planned)
 }
 END_TEST
 
-SUITE_MAIN("sent", a_step_sends_what_was_planned, norms_in_fp32_count, a_step_sends_to_other_hosts_what_was_planned)
+/* A head whose vocabulary is divided needs the sum of each row's logits for label smoothing only. */
+START_TEST(label_smoothing_sends_one_more_number_a_row)
+{
+    run_spec spec = { .world = 2,
+                      .host = 2,
+                      .stage = 1,
+                      .steps = 2,
+                      .micro = 2,
+                      .precision = "fp32",
+                      .recompute = "none",
+                      .set = { "cspeed.mesh.tp=2", "cspeed.z_loss=0.001" } };
+    size_t without = check_hosts(&spec);
+    spec.set[2] = "cspeed.label_smoothing_factor=0.1";
+    ck_assert_uint_eq(check_hosts(&spec) - without, 2 * RUN_LENGTH * sizeof(float));
+}
+END_TEST
+
+SUITE_MAIN("sent", a_step_sends_what_was_planned, norms_in_fp32_count, a_step_sends_to_other_hosts_what_was_planned,
+           label_smoothing_sends_one_more_number_a_row)

@@ -183,14 +183,16 @@ static void facts_rows(void *argument, ce_range range, int part)
     (void)part;
     const loss_job *all = argument;
     for (int64_t row = range.from; row < range.to; row++) {
-        float *facts = (float *)all->facts.data + row * CS_ENTROPY_FACTS, one;
+        int64_t count = cs_columns(all->facts);
+        float *facts = (float *)all->facts.data + row * count, one;
         int64_t target = ((const int32_t *)all->targets.data)[row], own = target - all->first;
-        memset(facts, 0, CS_ENTROPY_FACTS * sizeof *facts);
+        memset(facts, 0, (size_t)count * sizeof *facts);
         if (target < 0)
             continue;
         float max = facts[GREATEST] = row_max(all, row, all->classes);
         facts[SUM] = (float)row_sum(all, row, max);
-        facts[TOTAL] = row_total(all, row);
+        if (count > TOTAL)
+            facts[TOTAL] = row_total(all, row);
         facts[TARGET] = -INFINITY;
         if (own < 0 || own >= all->classes)
             continue;
@@ -211,19 +213,19 @@ void ce_cpu_entropy_facts(cs_device *device, cs_tensor facts, cs_tensor logits, 
  * The sum is NaN only if a logit is NaN. */
 static float combine_facts(const loss_job *all, int64_t row)
 {
-    int64_t rows = cs_rows(all->x), ranks = cs_rows(all->facts) / rows;
+    int64_t rows = cs_rows(all->x), ranks = cs_rows(all->facts) / rows, count = cs_columns(all->facts);
     float max = -INFINITY, target = -INFINITY, is_first = 0;
     double sum = 0, total = 0;
     for (int64_t rank = ranks - 1; rank >= 0; rank--) {
-        const float *facts = (const float *)all->facts.data + (rank * rows + row) * CS_ENTROPY_FACTS;
+        const float *facts = (const float *)all->facts.data + (rank * rows + row) * count;
         is_first = facts[GREATEST] >= max ? facts[IS_FIRST] : is_first;
         max = fmaxf(max, facts[GREATEST]);
         target = facts[TARGET] == -INFINITY ? target : facts[TARGET];
     }
     for (int64_t rank = 0; rank < ranks; rank++) {
-        const float *facts = (const float *)all->facts.data + (rank * rows + row) * CS_ENTROPY_FACTS;
+        const float *facts = (const float *)all->facts.data + (rank * rows + row) * count;
         sum += (double)facts[SUM] * exp((double)facts[GREATEST] - (double)shift_of(max));
-        total += (double)facts[TOTAL];
+        total += count > TOTAL ? (double)facts[TOTAL] : 0;
     }
     float lse = shift_of(max) + (float)log(sum), loss = lse - target, smoothing = all->terms.smoothing;
     if (smoothing > 0)

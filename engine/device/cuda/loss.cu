@@ -82,6 +82,7 @@ struct loss_job {
     /* Where the columns are divided over ranks: */
     int64_t first, ranks; /* `first`: the number of the first column among the columns of all ranks */
     float *facts, *hits;  /* `hits` may be NULL */
+    int64_t each;         /* number of facts of a row */
     cs_entropy_terms terms;
 };
 
@@ -337,15 +338,16 @@ static __global__ void __launch_bounds__(THREADS) entropy_facts_rows(loss_job jo
         float logit = here ? element_of(job.x, target) : -INFINITY;
         bool greatest = here && logit == max;
         int before = ce_block_sum(greatest ? count_equal(job.x, range, target, max) : 0, counts);
-        float total = ce_block_sum(row_total(job.x, range), scratch);
+        float total = job.each > TOTAL ? ce_block_sum(row_total(job.x, range), scratch) : 0;
         if (threadIdx.x > 0)
             continue;
-        float *facts = job.facts + row * CS_ENTROPY_FACTS;
+        float *facts = job.facts + row * job.each;
         facts[GREATEST] = target < 0 ? 0 : max;
         facts[SUM] = target < 0 ? 0 : sum;
         facts[TARGET] = target < 0 ? 0 : logit;
         facts[IS_FIRST] = greatest && before == 0 ? 1 : 0;
-        facts[TOTAL] = target < 0 ? 0 : total;
+        if (job.each > TOTAL)
+            facts[TOTAL] = target < 0 ? 0 : total;
     }
 }
 
@@ -355,6 +357,7 @@ extern "C" void ce_cuda_entropy_facts(cs_device *device, cs_tensor facts, cs_ten
     loss_job job = make_job(logits, targets, classes);
     job.first = first;
     job.facts = (float *)facts.data;
+    job.each = cs_columns(facts);
     ce_launch(ce_cuda_compute(device), rows_shape(job.all), entropy_facts_rows, job);
 }
 
@@ -370,15 +373,15 @@ static __device__ row_loss combine_facts(const loss_job &job, int64_t row)
     float max = -INFINITY, sum = 0, target = -INFINITY, total = 0, smoothing = job.terms.smoothing;
     row_loss result = {};
     for (int64_t rank = job.ranks - 1; rank >= 0; rank--) {
-        const float *facts = job.facts + (rank * job.all.rows + row) * CS_ENTROPY_FACTS;
+        const float *facts = job.facts + (rank * job.all.rows + row) * job.each;
         result.hit = facts[GREATEST] >= max ? facts[IS_FIRST] > 0 : result.hit;
         target = facts[TARGET] == -INFINITY ? target : facts[TARGET];
         max = fmaxf(max, facts[GREATEST]);
     }
     for (int64_t rank = 0; rank < job.ranks; rank++) {
-        const float *facts = job.facts + (rank * job.all.rows + row) * CS_ENTROPY_FACTS;
+        const float *facts = job.facts + (rank * job.all.rows + row) * job.each;
         sum += rescale(facts[SUM], facts[GREATEST], max);
-        total += facts[TOTAL];
+        total += job.each > TOTAL ? facts[TOTAL] : 0;
     }
     result.lse = finite(max) + logf(sum);
     result.loss = result.lse - target;
@@ -415,6 +418,7 @@ extern "C" void ce_cuda_entropy_finish(cs_device *device, cs_tensor loss, cs_ten
     job.first = first;
     job.ranks = cs_rows(logits) > 0 ? cs_rows(facts) / cs_rows(logits) : 0;
     job.facts = (float *)facts.data;
+    job.each = cs_columns(facts);
     job.hits = (float *)hits.data;
     job.terms = terms;
     ce_launch(ce_cuda_compute(device), rows_shape(extent_of(logits, cs_columns(logits))), entropy_finish_rows, job);
