@@ -66,7 +66,8 @@ typedef struct {
     cs_dtype dtype;     /* data type of every tensor in the files */
     int64_t max_shard;  /* maximum number of bytes in one file */
     json_t *config;     /* contents of config.json; ce_huggingface_write sets its data type, unless `adapter` is true */
-    const char *beside; /* folder of the model from which the tokenizer files are copied, or NULL */
+    const char *training;  /* if `config` is NULL, the contents of ds_config.json, which is written instead; or NULL */
+    const char *beside;    /* folder of the model from which the tokenizer files are copied, or NULL */
     const char *tokenizer; /* another folder, or a file, from which the tokenizer files are copied instead, or NULL */
     const char *chat;      /* text of chat_template.jinja; NULL means the template beside the tokenizer */
     const json_t *ends;    /* ids of tokens that end an answer, which generation_config.json names; may be NULL */
@@ -83,7 +84,8 @@ typedef struct {
     bool merge; /* True if adapters are added to the weights. A checkpoint without adapters then gives CS_BAD_CONFIG. */
     bool averages; /* True if the averages of cspeed.ema_decay are written instead of the weights. */
 } ce_huggingface_choice;
-/* Writes the weights of a checkpoint as ce_huggingface_write does, with the config.json of its model. `dir` and `tag`
+/* Writes the weights of a checkpoint as ce_huggingface_write does, with the config.json of its model or, for a model that
+ * a program defined, with the ds_config.json of its training. `dir` and `tag`
  * are those of ce_source_checkpoint_open. If the checkpoint has adapters and `merge` is false, only the adapters are
  * written, as a folder of PEFT.
  *

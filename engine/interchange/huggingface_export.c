@@ -118,6 +118,11 @@ cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *
     cs_status status = ce_four_bit_open(source);
     bool packed = ce_four_bit_inner(source) != source;
     all.config = json_object_get(provenance, "model");
+    CE_FREED char *training = NULL;
+    size_t length = 0;
+    if (status == CS_OK && !all.config)
+        status = ce_source_checkpoint_config(&training, &length, ce_four_bit_inner(source));
+    all.training = training;
     if (!choice.typed)
         all.dtype = trained_dtype(provenance);
     const json_t *chat = json_object_get(provenance, "chat");
@@ -134,12 +139,11 @@ cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *
     ce_source merged = *source; /* what ce_huggingface_wrap reads from */
     if (status == CS_OK && wrapped)
         status = ce_huggingface_wrap(source, wrapped, folder);
+    if (status == CS_OK && choice.gguf && !all.config)
+        status =
+            ce_fail(CS_UNSUPPORTED, "not supported: --gguf of %s, because its model was defined by a program", dir);
     if (status == CS_OK)
-        status = all.config ? write_chosen(&all, choice, source)
-                            : ce_fail(CS_UNSUPPORTED,
-                                      "not supported: exporting %s, because its model was defined by a program: only "
-                                      "a model that cspeed.model names has a config.json",
-                                      dir);
+        status = write_chosen(&all, choice, source);
     if (status == CS_OK && choice.merge)
         report_merge(&merged, packed, all.folder);
     json_decref(config);

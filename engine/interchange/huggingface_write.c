@@ -6,6 +6,7 @@
 #include "base/must.h"
 #include "base/progress.h"
 #include "base/files.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/staging.h"
 
@@ -212,12 +213,21 @@ static void name_no_ends(json_t *config)
             json_object_set_new(config, keys[i], json_null());
 }
 
+/* Writes ds_config.json, the configuration of the training, in place of config.json. */
+static cs_status write_training(const writing *w)
+{
+    CE_FREED char *path = ce_files_join(w->folder, CE_CONFIG_FILE);
+    return w->given->training ? ce_files_write(path, w->given->training, strlen(w->given->training)) : CS_OK;
+}
+
 /* Writes config.json. The data type of the weights is written under the key's old name and its new name. */
 static cs_status write_config(const writing *w)
 {
     static const char *const names[] = { [CS_F32] = "float32", [CS_BF16] = "bfloat16", [CS_F16] = "float16" };
     if (w->given->adapter)
         return write_json(w, "adapter_config.json", w->given->config);
+    if (!w->given->config)
+        return write_training(w);
     json_t *config = json_deep_copy(w->given->config);
     json_object_set_new(config, "torch_dtype", json_string(names[w->given->dtype]));
     json_object_set_new(config, "dtype", json_string(names[w->given->dtype]));
@@ -327,7 +337,7 @@ static cs_status write_beside(const writing *w)
 /* If the folder has no tokenizer, reports this and the reason. */
 static void report_tokenizer(const ce_huggingface_output *output)
 {
-    if (output->adapter)
+    if (output->adapter || !output->config)
         return;
     bool bytes = json_integer_value(json_object_get(output->config, "vocab_size")) == 256;
     if (!ce_files_holds_tokenizer(output->folder))

@@ -48,6 +48,9 @@ void ce_source_close(ce_source *source); /* accepts a source whose bytes are all
  * of the trained parameters. */
 cs_status ce_source_checkpoint_open(ce_source *source, json_t **provenance, const char *dir, const char *tag,
                                     bool averages);
+/* Reads the configuration that the checkpoint was saved with; the caller frees *text. The source must be one that
+ * ce_source_checkpoint_open opened. */
+cs_status ce_source_checkpoint_config(char **text, size_t *length, const ce_source *source);
 cs_status ce_huggingface_open(ce_source *source, const char *folder);
 
 #endif

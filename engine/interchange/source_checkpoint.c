@@ -255,3 +255,9 @@ cs_status ce_source_checkpoint_open(ce_source *source, json_t **provenance, cons
         *provenance = json_object_get(checkpoint->manifest.root, "provenance");
     return status;
 }
+
+cs_status ce_source_checkpoint_config(char **text, size_t *length, const ce_source *source)
+{
+    const checkpoint_source *checkpoint = source->private_data;
+    return ce_manifest_read_text(text, length, &checkpoint->manifest, checkpoint->path, CE_CONFIG_FILE);
+}

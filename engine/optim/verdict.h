@@ -67,12 +67,19 @@ CE_HOST_DEVICE double ce_verdict_clip(double norm, double max)
     return factor < 1 ? factor : 1;
 }
 
+/* Returns the factor that makes the sums of backward the gradients of the mean loss of `rows` rows, summed over ranks;
+ * `scale` is the loss scale of the step. */
+CE_HOST_DEVICE double ce_verdict_factor(const ce_step_terms *terms, int64_t rows, double scale)
+{
+    double given = scale * terms->prescale_factor;
+    return (rows ? terms->step_rows / ((double)rows * given) : 0) * terms->sum_factor;
+}
+
 CE_HOST_DEVICE ce_verdict ce_verdict_judge(const ce_step_sums *sum, const ce_step_terms *terms, ce_scaler scaler)
 {
     ce_verdict verdict;
     bool overflow = terms->checked && sum->squares.nonfinite > 0;
-    double given = scaler.scale * terms->prescale_factor;
-    double factor = (sum->rows ? terms->step_rows / ((double)sum->rows * given) : 0) * terms->sum_factor;
+    double factor = ce_verdict_factor(terms, sum->rows, scaler.scale);
     verdict.norm = (double)INFINITY;
     if (!sum->squares.nonfinite)
         verdict.norm = sqrt(ce_exact_value(&sum->squares)) * factor * scaler.scale;

@@ -64,14 +64,11 @@ static void describe_boxes(cs_param_part *part, const ce_cut *cut)
 
 cs_status cs_param_local(const cs_engine *engine, const char *name, cs_param_part *part)
 {
-    const ce_unit_entry *entry = ce_model_find(engine->model, name);
-    const ce_shard *shard = NULL;
-    for (int i = 0; entry && i < engine->model->total; i++)
-        for (int at = 0; at < engine->model->units[i]->entry_count; at++)
-            if (engine->model->units[i]->entries[at] == entry)
-                shard = engine->shards[i];
-    if (!shard)
+    int unit;
+    const ce_unit_entry *entry = ce_model_locate(engine->model, name, &unit);
+    if (!entry)
         return not_found(engine, name);
+    const ce_shard *shard = engine->shards[unit];
     /* cs_step does not wait for the update and for the all-gather of the new values. */
     ce_stream_sync(ce_device_stream(engine->device, CE_COMPUTE));
     ce_stream_sync(ce_device_stream(engine->device, CE_COMM));

@@ -211,13 +211,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
 {
     char automatic[64];
     snprintf(automatic, sizeof automatic, "global_step%lld", (long long)engine->metrics.step);
-    ce_phase_expect(engine, CE_FORWARD, "cs_save_checkpoint");
-    if (engine->micro != 0)
-        return ce_fail(CS_UNSUPPORTED,
-                       "cs_save_checkpoint: %lld micro-batches of a step have been accumulated; save after the "
-                       "cs_step that completes it",
-                       (long long)engine->micro);
-    ce_walk_settle(engine);
+    CE_TRY(ce_values_settle(engine, "cs_save_checkpoint"));
     double started = ce_clock_seconds();
     CE_TRY(ce_async_save_finish(engine));
     CE_TRY(validate_tag(engine, tag ? tag : automatic));
@@ -429,13 +423,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
 {
     static const cs_load_options everything = { 0 };
     ce_checkpoint_reader *reader = NULL;
-    ce_phase_expect(engine, CE_FORWARD, "cs_load_checkpoint");
-    if (engine->micro != 0)
-        return ce_fail(CS_UNSUPPORTED,
-                       "cs_load_checkpoint: %lld micro-batches of a step have been accumulated; load after the "
-                       "cs_step that completes it",
-                       (long long)engine->micro);
-    ce_walk_settle(engine);
+    CE_TRY(ce_values_settle(engine, "cs_load_checkpoint"));
     CE_TRY(ce_async_save_finish(engine));
     options = options ? options : &everything;
     bool begins = engine->metrics.step == 0 && !options->module_only; /* True for the load at the start of a run. */

@@ -82,6 +82,9 @@ void ce_ancestry_close(cs_engine *engine);
  * because the training does not continue from them. Collective. */
 cs_status ce_ancestry_rewind(cs_engine *engine, const char *dir, const ce_checkpoint_reader *reader);
 
+/* values.c: fails if the public function `verb` is called within a step, and waits for the work of the last one. */
+cs_status ce_values_settle(cs_engine *engine, const char *verb);
+
 /* transfer.c: copies state between a device with its own memory and checkpoint files, through pinned buffers */
 /* Called before state is saved or loaded. *device_copy becomes the copy functions, or NULL if the device uses host
  * memory. A copy function first waits for all operations that were queued on the compute stream and on the

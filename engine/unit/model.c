@@ -121,13 +121,21 @@ const char *ce_model_first(const cs_model *model)
     return unit->entries[0]->full_name;
 }
 
-const ce_unit_entry *ce_model_find(const cs_model *model, const char *full_name)
+const ce_unit_entry *ce_model_locate(const cs_model *model, const char *full_name, int *unit)
 {
     for (int i = 0; i < model->total; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++)
-            if (strcmp(model->units[i]->entries[at]->full_name, full_name) == 0)
+            if (strcmp(model->units[i]->entries[at]->full_name, full_name) == 0) {
+                *unit = i;
                 return model->units[i]->entries[at];
+            }
     return NULL;
+}
+
+const ce_unit_entry *ce_model_find(const cs_model *model, const char *full_name)
+{
+    int unit;
+    return ce_model_locate(model, full_name, &unit);
 }
 
 void cs_model_free(cs_model *model)

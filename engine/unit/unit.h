@@ -136,6 +136,8 @@ cs_status ce_model_freeze(cs_model *model, bool twice);
 const char *ce_model_first(const cs_model *model);
 /* Returns the parameter with this name, or NULL if there is none. */
 const ce_unit_entry *ce_model_find(const cs_model *model, const char *full_name);
+/* The same; sets *unit to the index of the parameter's unit. */
+const ce_unit_entry *ce_model_locate(const cs_model *model, const char *full_name, int *unit);
 
 /* Computes the position of each parameter in its unit's row. For a padded parameter, sets cs_param.held to the
  * parameter's number of rows, rounded up to a multiple of `multiple`. If `multiple` is 1, there are no gaps. To be

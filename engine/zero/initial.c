@@ -26,6 +26,19 @@ static void set_slots(ce_shard *shard, bool new)
     }
 }
 
+/* Computes the initial values of `items` elements at their places by the parameter's own function, on the host. */
+static void compute_by_function(const ce_shard *shard, float *values, const cs_param *param, ce_state_places places,
+                                int64_t columns, int64_t items)
+{
+    CE_FREED float *host = ce_must_alloc((size_t)items * sizeof *host);
+    for (int64_t i = 0; i < items; i++) {
+        int64_t place = places.from + (places.run ? i / places.run * places.stride + i % places.run : i);
+        host[i] = param->initial(place / columns, place % columns, param->argument);
+    }
+    ce_stream_copy(ce_part_stream(shard, CE_COMPUTE), values, host, (size_t)items * sizeof *host);
+    ce_stream_sync(ce_part_stream(shard, CE_COMPUTE));
+}
+
 /* Computes the initial values of a piece, one after another. */
 static void compute(const ce_shard *shard, float *values, const ce_shard_piece *piece, uint64_t seed)
 {
@@ -39,8 +52,11 @@ static void compute(const ce_shard *shard, float *values, const ce_shard_piece *
             box->offset[d] += piece->part.offset[d];
         int64_t items = ce_boxes_volume(box), run = ce_boxes_run(box, whole);
         ce_state_places places = { ce_boxes_place(box, whole, 0), run < items ? run : 0, whole[1] };
-        ce_state_init(ce_part_stream(shard, CE_COMPUTE), values, entry->param.init, ce_rng_key(seed, entry->full_name),
-                      places, items);
+        if (entry->param.initial)
+            compute_by_function(shard, values, &entry->param, places, whole[1], items);
+        else
+            ce_state_init(ce_part_stream(shard, CE_COMPUTE), values, entry->param.init,
+                          ce_rng_key(seed, entry->full_name), places, items);
         values += items;
     }
 }

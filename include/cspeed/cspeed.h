@@ -105,8 +105,8 @@ typedef struct {
 /* ---- 1. Run a training ------------------------------------------------------------------------ */
 
 /* Reads a DeepSpeed configuration file (configs/reference.json lists every key). `path` is the path of the file, or
- * its content: a JSON text that begins with "{", or the base64 of one. CS_NOT_FOUND: there is no such file. CS_BAD_CONFIG: cs_error() has one sentence
- * for each error in the file. */
+ * its content: a JSON text that begins with "{", or the base64 of one. CS_NOT_FOUND: there is no such file.
+ * CS_BAD_CONFIG: cs_error() has one sentence for each error in the file. */
 cs_status cs_config_open(cs_config **config, const char *path);
 /* Overrides one value of the file: "KEY.PATH=JSON", for example "zero_optimization.stage=3". A value that is not JSON
  * is taken as a string. cs_config_finish checks the value. */
@@ -316,6 +316,25 @@ typedef struct {
 /* Describes this rank's shard of the parameter `name`. CS_NOT_FOUND: the model has no such parameter; cs_error() names
  * the most similar one. This call does not communicate. */
 cs_status cs_param_local(const cs_engine *engine, const char *name, cs_param_part *part);
+/* Whole parameters and gradients, as fp32 numbers in row-major order in host memory that has room for all elements
+ * (cs_param_part.shape says how many). All ranks call these functions, and each rank gets, or gives, all elements; the
+ * ZeRO stage and the number of ranks do not matter.
+ *
+ * cs_param_read reads the values that a checkpoint has: the master values, where they differ from those of the compute
+ * type. cs_param_write sets them between two steps, with the same values on all ranks; the optimizer's state does not
+ * change. cs_gradient_read reads the gradient of the step's mean loss, with all micro-batches and all ranks, without the
+ * loss scale and before clipping; it is called after the last cs_backward of a step and before its cs_step.
+ * CS_NOT_FOUND: the model has no such parameter. CS_UNSUPPORTED: the parameter has 4-bit weights or, for a gradient, is
+ * frozen; or the call is not between steps. */
+cs_status cs_param_read(cs_engine *engine, const char *name, float *to);
+cs_status cs_param_write(cs_engine *engine, const char *name, const float *from);
+cs_status cs_gradient_read(cs_engine *engine, const char *name, float *to);
+
+/* Sets all parameters of the model from the safetensors files of a folder, by their names, as cs_export wrote them.
+ * Each rank reads only its own elements. CS_BAD_FILE: tensors are missing, have another shape or belong to no
+ * parameter; cs_error() names them. Collective, and between two steps only. */
+cs_status cs_load_weights(cs_engine *engine, const char *folder);
+
 /* the number of parameters; tied parameters count once */
 int64_t cs_param_count(const cs_engine *engine);
 /* the name of a parameter; `index` follows the model's order, with frozen parameters last */
@@ -542,8 +561,9 @@ bool cs_save_asked(cs_engine *engine);
  * call on one rank is enough. */
 cs_status cs_checkpoint_room(const cs_engine *engine, const char *dir, int64_t saves);
 
-/* Writes a checkpoint's weights as a new Hugging Face folder, in the type of cspeed.export_dtype, with the tokenizer of
- * the folder from which the training started. If `tag` is NULL, the latest checkpoint is exported. Rank 0 writes.
+/* Writes a checkpoint's weights as a new Hugging Face folder, in the type of cspeed.export_dtype, with the tokenizer
+ * of the folder from which the training started. The folder of a model that the program defined has the ds_config.json
+ * of the training in place of config.json. If `tag` is NULL, the latest checkpoint is exported. Rank 0 writes.
  * Collective. */
 cs_status cs_export(cs_engine *engine, const char *dir, const char *tag, const char *folder);
 
@@ -606,7 +626,11 @@ typedef struct {
     bool decay;
     bool frozen; /* the parameter is not trained, and its gradient is absent. After `declare` has returned, the engine
                   * sets this field as the configuration says */
-    bool norm;   /* a parameter of a normalization: stays fp32 where the precision keeps norms in fp32 */
+    /* If `declare` sets `initial`, it gives the first value of each element of the whole parameter, in place of `init`.
+     * It must return the same value on all ranks; `argument` is its last argument. A vector has column 0 only. */
+    float (*initial)(int64_t row, int64_t column, const void *argument);
+    const void *argument;
+    bool norm; /* a parameter of a normalization: stays fp32 where the precision keeps norms in fp32 */
     /* the linear layer (layer.h) of which this parameter is the weight; NULL if there is none */
     struct cs_linear *linear;
     struct cs_four_bit_weight
