@@ -1,6 +1,6 @@
 /* tensor.c - sizes, shapes and elements of cs_tensor. */
 #include "base/half.h"
-#include "base/must.h"
+#include "base/misuse.h"
 
 size_t cs_dtype_bytes(cs_dtype dtype)
 {
@@ -8,7 +8,7 @@ size_t cs_dtype_bytes(cs_dtype dtype)
         [CS_F32] = 4, [CS_BF16] = 2, [CS_F16] = 2, [CS_I32] = 4, [CS_I64] = 8, [CS_U8] = 1
     };
     if ((unsigned)dtype > CS_U8)
-        ce_fatal(CS_MISUSE, "the type of a tensor or vector is %d, which is none of cs_dtype", (int)dtype);
+        ce_misuse(NULL, "the type of a tensor or vector is %d, which is none of cs_dtype", (int)dtype);
     return bytes[dtype];
 }
 
@@ -16,7 +16,7 @@ size_t cs_dtype_bytes(cs_dtype dtype)
 static void check_dims(cs_tensor tensor)
 {
     if (tensor.dims < 0 || tensor.dims > CS_MAX_DIMS)
-        ce_fatal(CS_MISUSE, "a tensor has %d dimensions: 0 to %d are possible", (int)tensor.dims, CS_MAX_DIMS);
+        ce_misuse(NULL, "a tensor has %d dimensions: 0 to %d are possible", (int)tensor.dims, CS_MAX_DIMS);
 }
 
 int64_t cs_count(cs_tensor tensor)
@@ -50,7 +50,9 @@ cs_tensor cs_matrix(void *data, cs_dtype dtype, int64_t rows, int64_t columns)
 
 cs_tensor cs_matrix_rows(cs_tensor matrix, int64_t first, int64_t rows)
 {
-    CE_ASSERT(matrix.dims == 2 && first >= 0 && first + rows <= matrix.shape[0]);
+    if (matrix.dims != 2 || first < 0 || rows < 0 || first + rows > matrix.shape[0])
+        ce_misuse(__func__, "%lld rows from row %lld on are needed of a tensor with %d dimensions and %lld rows",
+                  (long long)rows, (long long)first, (int)matrix.dims, (long long)matrix.shape[0]);
     size_t row_bytes = (size_t)cs_columns(matrix) * cs_dtype_bytes(matrix.dtype);
     return cs_matrix((char *)matrix.data + (size_t)first * row_bytes, matrix.dtype, rows, cs_columns(matrix));
 }
@@ -62,7 +64,9 @@ cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count)
 
 float cs_element(cs_tensor tensor, int64_t index)
 {
-    CE_ASSERT(index >= 0 && index < cs_count(tensor));
+    if (!tensor.data || index < 0 || index >= cs_count(tensor))
+        ce_misuse(__func__, "element %lld is needed of %s with %lld elements", (long long)index,
+                  tensor.data ? "a tensor" : "an absent tensor", (long long)cs_count(tensor));
     switch (tensor.dtype) {
     case CS_F32:
         return ((const float *)tensor.data)[index];

@@ -3,6 +3,7 @@
 #include "base/base64.h"
 #include "base/files.h"
 #include "hub/hub.h"
+#include "base/misuse.h"
 #include "base/must.h"
 #include "config/listing.h"
 #include "config/resolve.h"
@@ -32,10 +33,10 @@ static cs_status open_document(ce_json **doc, const char *path)
 cs_status cs_config_open(cs_config **config, const char *path)
 {
     ce_json *doc;
+    CE_GIVEN(config, path);
     *config = NULL;
     CE_TRY(open_document(&doc, path));
-    *config = calloc(1, sizeof **config);
-    CE_ASSERT(*config);
+    *config = ce_must_alloc(sizeof **config);
     (*config)->doc = doc;
     ce_json_advise(doc, ce_listing_advise);
     return CS_OK;
@@ -46,7 +47,8 @@ cs_status cs_config_open(cs_config **config, const char *path)
 static const char *split(const cs_config *config, const char *assignment, char path[256])
 {
     const char *equals = strchr(assignment, '=');
-    CE_ASSERT(!config->finished);
+    if (config->finished)
+        ce_misuse(NULL, "\"%.80s\" is set after cs_config_finish, which has resolved all values", assignment);
     if (!equals || equals == assignment || equals - assignment >= 256) {
         (void)ce_fail(CS_BAD_CONFIG, "command line: \"%.80s\" is not KEY.PATH=VALUE", assignment);
         return NULL;
@@ -239,7 +241,8 @@ static const ce_key *find(const cs_config *config, const char *path, const char 
     const ce_section *section;
     const ce_key *key = ce_sections_key(path, &section);
     int count;
-    CE_ASSERT(config->finished);
+    if (!config->finished)
+        ce_misuse(NULL, "the value of %s is asked for before cs_config_finish, which resolves it", path);
     if (strncmp(path, "optimizer.params.", 17) == 0) {
         const ce_key *keys = ce_optim_keys(&s->optim, &count);
         base = &s->optim;
@@ -248,17 +251,24 @@ static const ce_key *find(const cs_config *config, const char *path, const char 
         base = &s->schedule;
         key = ce_keys_find(s->schedule.shape->keys, s->schedule.shape->key_count, path + 17);
     }
-    CE_ASSERT(key && "no key of this path has a value");
-    CE_ASSERT(key->type < CE_KEY_INERT);
+    if (!key || key->type >= CE_KEY_INERT)
+        ce_misuse(NULL, "there is no key \"%s\" that has a value (docs/keys.md lists the keys)", path);
     *field = (const char *)base + key->offset;
     return key;
+}
+
+/* Ends the process unless the getter `function` returns values of the key's type. */
+static void check_type(const char *function, const char *path, bool right)
+{
+    if (!right)
+        ce_misuse(function, "the value of \"%s\" has another type (docs/keys.md has the types)", path);
 }
 
 int64_t cs_config_get_int(const cs_config *config, const char *path)
 {
     const char *field;
     const ce_key *key = find(config, path, &field);
-    CE_ASSERT(key->type == CE_KEY_INT || key->type == CE_KEY_CHOICE);
+    check_type(__func__, path, key->type == CE_KEY_INT || key->type == CE_KEY_CHOICE);
     return key->type == CE_KEY_CHOICE ? *(const int *)(const void *)field : *(const int64_t *)(const void *)field;
 }
 
@@ -266,7 +276,7 @@ double cs_config_get_number(const cs_config *config, const char *path)
 {
     const char *field;
     const ce_key *key = find(config, path, &field);
-    CE_ASSERT(key->type == CE_KEY_NUMBER || key->type == CE_KEY_INT);
+    check_type(__func__, path, key->type == CE_KEY_NUMBER || key->type == CE_KEY_INT);
     return key->type == CE_KEY_INT ? (double)*(const int64_t *)(const void *)field
                                    : *(const double *)(const void *)field;
 }
@@ -279,7 +289,7 @@ const char *cs_config_get_string(const cs_config *config, const char *path)
     if (strcmp(path, "precision") == 0)
         return ce_numbers_name(&config->settings);
     const ce_key *key = find(config, path, &field);
-    CE_ASSERT(key->type == CE_KEY_STRING || key->type == CE_KEY_JSON);
+    check_type(__func__, path, key->type == CE_KEY_STRING || key->type == CE_KEY_JSON);
     if (key->type == CE_KEY_STRING)
         return *(const char *const *)(const void *)field;
     const json_t *value = *(json_t *const *)(const void *)field;
@@ -290,6 +300,6 @@ bool cs_config_get_bool(const cs_config *config, const char *path)
 {
     const char *field;
     const ce_key *key = find(config, path, &field);
-    CE_ASSERT(key->type == CE_KEY_BOOL);
+    check_type(__func__, path, key->type == CE_KEY_BOOL);
     return *(const bool *)field;
 }

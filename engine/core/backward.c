@@ -30,7 +30,9 @@ static void recompute(cs_engine *engine, int i)
     cs_unit *unit = engine->model->units[i];
     cs_pass *pass = engine->pass;
     cs_tensor y = cs_pass_make(pass, cs_pass_dtype(pass), ce_pass_rows(pass), engine->model->width);
+    ce_pass_turn(pass, CE_PASS_AGAIN);
     unit->kind->forward(unit, pass, engine->inputs[i], y);
+    ce_pass_turn(pass, CE_PASS_BACKWARD);
     ce_pass_let_go(pass, engine->inputs[i]);
 }
 

@@ -167,7 +167,6 @@ typedef enum { CE_DOWN = 1, CE_UP = -1 } ce_direction;
  * compute stream wait until the parameters of unit i are gathered. */
 cs_unit *ce_walk_enter(cs_engine *engine, cs_pass *pass, int i, ce_direction direction);
 void ce_walk_leave(cs_engine *engine, cs_pass *pass, int i, ce_direction direction, bool release);
-const char *ce_walk_name(const cs_unit *unit); /* the unit's name, or the name of its kind if the unit has none */
 /* Calls `verb` for the shard of unit i and for the shard of its frozen parameters, if it has any; then does the same
  * for each unit whose parameters unit i shares. */
 void ce_walk_each(cs_engine *engine, int i, void (*verb)(ce_shard *shard));

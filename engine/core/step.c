@@ -50,7 +50,7 @@ static void update(cs_engine *engine, const ce_update_terms *terms)
     for (int i = 0; i < engine->model->count; i++) {
         double started = ce_clock_seconds(), traced = ce_trace_begin();
         ce_update_take(engine->update, i);
-        ce_trace_end(CE_TRACE_COMPUTE, "update", ce_walk_name(engine->model->units[i]), traced);
+        ce_trace_end(CE_TRACE_COMPUTE, "update", ce_unit_label(engine->model->units[i]), traced);
         moving += ce_clock_seconds() - started;
         ce_shard_publish(engine->shards[i]);
     }

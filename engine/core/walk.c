@@ -37,11 +37,6 @@ static void gather_ahead(cs_engine *engine, int i, ce_direction direction)
     }
 }
 
-const char *ce_walk_name(const cs_unit *unit)
-{
-    return *unit->name ? unit->name : unit->kind->name;
-}
-
 cs_unit *ce_walk_enter(cs_engine *engine, cs_pass *pass, int i, ce_direction direction)
 {
     cs_unit *unit = engine->model->units[i];
@@ -49,10 +44,10 @@ cs_unit *ce_walk_enter(cs_engine *engine, cs_pass *pass, int i, ce_direction dir
     gather_ahead(engine, i, direction);
     double waited = ce_trace_begin();
     ce_walk_each(engine, i, ce_shard_await);
-    ce_trace_end(CE_TRACE_COMPUTE, "await", ce_walk_name(unit), waited);
+    ce_trace_end(CE_TRACE_COMPUTE, "await", ce_unit_label(unit), waited);
     ce_unit_refresh_shared(unit);
-    ce_pass_enter(pass);
-    ce_device_enter(engine->device, ce_walk_name(unit));
+    ce_pass_enter(pass, unit, direction == CE_DOWN ? CE_PASS_FORWARD : CE_PASS_BACKWARD);
+    ce_device_enter(engine->device, ce_unit_label(unit));
     engine->unit_traced = ce_trace_begin();
     CE_OBSERVE(engine, unit_enter, (engine));
     return unit;
@@ -61,8 +56,8 @@ cs_unit *ce_walk_enter(cs_engine *engine, cs_pass *pass, int i, ce_direction dir
 void ce_walk_leave(cs_engine *engine, cs_pass *pass, int i, ce_direction direction, bool release)
 {
     CE_OBSERVE(engine, unit_leave, (engine, i));
-    ce_trace_end(CE_TRACE_COMPUTE, direction == CE_DOWN ? "forward" : "backward", ce_walk_name(engine->model->units[i]),
-                 engine->unit_traced);
+    ce_trace_end(CE_TRACE_COMPUTE, direction == CE_DOWN ? "forward" : "backward",
+                 ce_unit_label(engine->model->units[i]), engine->unit_traced);
     ce_device_leave(engine->device);
     ce_pass_leave(pass);
     if (!release)

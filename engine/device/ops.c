@@ -32,23 +32,29 @@ static void run_gradient(cs_stream *stream, const ce_product *product)
 /* Returns the first row's columns [first, first + count) of y, as a tensor with the rows of y. */
 static cs_tensor columns_of(cs_tensor y, int64_t first, int64_t count)
 {
-    CE_ASSERT(first >= 0 && first + count <= cs_columns(y));
+    NEED(first >= 0 && first + count <= cs_columns(y),
+         "columns %lld to %lld are needed, and the matrix has %lld columns", (long long)first,
+         (long long)(first + count), (long long)cs_columns(y));
     return cs_matrix((char *)y.data + (size_t)first * cs_dtype_bytes(y.dtype), y.dtype, cs_rows(y), count);
 }
 
 static ce_product forward_product(cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout)
 {
-    CE_ASSERT(is_compute(x) && is_compute(w) && w.dtype == x.dtype);
-    CE_ASSERT(is_f32(y) || (is_compute(y) && y.dtype == x.dtype));
-    int64_t inner = cs_columns(x), outer = cs_columns(y);
-    CE_ASSERT(cs_rows(y) == cs_rows(x));
-    CE_ASSERT(layout == CS_IN_OUT ? is_matrix(w, inner, outer) : is_matrix(w, outer, inner));
-    CE_ASSERT(!bias.data || is_vector(bias, x.dtype, outer));
+    NEED_NUMBERS(x);
+    NEED_TYPE(w, x.dtype);
+    NEED_PRESENT(y);
+    if (y.dtype != CS_F32)
+        NEED_TYPE(y, x.dtype);
+    NEED_ROWS(y, cs_rows(x));
+    NEED_LAYOUT(w, layout, cs_columns(x), cs_columns(y));
+    if (bias.data)
+        NEED_VECTOR(bias, x.dtype, cs_columns(y));
     return (ce_product){ .c = y, .a = x, .b = w, .bias = bias, .transpose_b = layout == CS_OUT_IN };
 }
 
 void cs_op_matmul(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout)
 {
+    NEED_STREAM(stream);
     ce_product product = forward_product(y, x, w, bias, layout);
     run_product(stream, &product);
 }
@@ -56,6 +62,7 @@ void cs_op_matmul(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, cs_t
 void cs_op_matmul_columns(cs_stream *stream, cs_tensor y, int64_t first, cs_tensor x, cs_tensor w, cs_tensor bias,
                           cs_layout layout)
 {
+    NEED_STREAM(stream);
     ce_product product =
         forward_product(columns_of(y, first, layout == CS_IN_OUT ? cs_columns(w) : cs_rows(w)), x, w, bias, layout);
     product.pitch = cs_columns(y);
@@ -65,8 +72,9 @@ void cs_op_matmul_columns(cs_stream *stream, cs_tensor y, int64_t first, cs_tens
 void cs_op_matmul_gelu(cs_stream *stream, cs_tensor y, cs_tensor pre, cs_tensor x, cs_tensor w, cs_tensor bias,
                        cs_layout layout)
 {
+    NEED_STREAM(stream);
     ce_product product = forward_product(pre, x, w, bias, layout);
-    CE_ASSERT(is_like(pre, y));
+    NEED_LIKE(y, pre);
     if (stream->device->table->product_gelu) {
         count_product(stream, &product);
         RUN(stream, product_gelu, y, &product);
@@ -78,16 +86,17 @@ void cs_op_matmul_gelu(cs_stream *stream, cs_tensor y, cs_tensor pre, cs_tensor 
 
 static ce_product input_product(cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout)
 {
-    CE_ASSERT(is_compute(dx) && is_compute(dy) && is_compute(w));
-    CE_ASSERT(dx.dtype == dy.dtype && w.dtype == dy.dtype);
-    int64_t inner = cs_columns(dx), outer = cs_columns(dy);
-    CE_ASSERT(cs_rows(dx) == cs_rows(dy));
-    CE_ASSERT(layout == CS_IN_OUT ? is_matrix(w, inner, outer) : is_matrix(w, outer, inner));
+    NEED_NUMBERS(dy);
+    NEED_TYPE(dx, dy.dtype);
+    NEED_TYPE(w, dy.dtype);
+    NEED_ROWS(dx, cs_rows(dy));
+    NEED_LAYOUT(w, layout, cs_columns(dx), cs_columns(dy));
     return (ce_product){ .c = dx, .a = dy, .b = w, .transpose_b = layout == CS_IN_OUT };
 }
 
 void cs_op_matmul_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout)
 {
+    NEED_STREAM(stream);
     ce_product product = input_product(dx, dy, w, layout);
     run_gradient(stream, &product);
 }
@@ -95,6 +104,7 @@ void cs_op_matmul_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_t
 void cs_op_matmul_grad_input_columns(cs_stream *stream, cs_tensor dx, int64_t first, cs_tensor dy, cs_tensor w,
                                      cs_layout layout)
 {
+    NEED_STREAM(stream);
     ce_product product =
         input_product(columns_of(dx, first, layout == CS_IN_OUT ? cs_rows(w) : cs_columns(w)), dy, w, layout);
     product.pitch = cs_columns(dx);
@@ -104,9 +114,10 @@ void cs_op_matmul_grad_input_columns(cs_stream *stream, cs_tensor dx, int64_t fi
 void cs_op_matmul_grad_input_gelu(cs_stream *stream, cs_tensor dpre, cs_tensor dy, cs_tensor w, cs_tensor pre,
                                   cs_layout layout)
 {
+    NEED_STREAM(stream);
     double before = stream->device->flops;
     ce_product product = input_product(dpre, dy, w, layout);
-    CE_ASSERT(is_like(dpre, pre));
+    NEED_LIKE(pre, dpre);
     if (stream->device->table->product_gelu_grad) {
         count_product(stream, &product);
         RUN(stream, product_gelu_grad, &product, pre);
@@ -120,16 +131,19 @@ void cs_op_matmul_grad_input_gelu(cs_stream *stream, cs_tensor dpre, cs_tensor d
 void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, cs_tensor x, cs_tensor dy,
                               cs_layout layout)
 {
-    int64_t inner = cs_columns(x), outer = cs_columns(dy);
-    CE_ASSERT(is_compute(dy) && (!dbias.data || is_vector(dbias, CS_F32, outer)));
+    NEED_STREAM(stream);
+    NEED_NUMBERS(dy);
+    if (dbias.data)
+        NEED_VECTOR(dbias, CS_F32, cs_columns(dy));
     if (!dw.data) {
         if (dbias.data)
             RUN(stream, column_sums, dbias, dy);
         return;
     }
-    CE_ASSERT(is_f32(dw) && is_compute(x) && x.dtype == dy.dtype);
-    CE_ASSERT(cs_rows(x) == cs_rows(dy));
-    CE_ASSERT(layout == CS_IN_OUT ? is_matrix(dw, inner, outer) : is_matrix(dw, outer, inner));
+    NEED_TYPE(dw, CS_F32);
+    NEED_TYPE(x, dy.dtype);
+    NEED_ROWS(x, cs_rows(dy));
+    NEED_LAYOUT(dw, layout, cs_columns(x), cs_columns(dy));
     bool in_out = layout == CS_IN_OUT;
     double before = stream->device->flops;
     ce_product product = {
@@ -148,17 +162,20 @@ void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, 
 
 static void check_norm(cs_tensor stats, cs_tensor x, cs_tensor weight)
 {
-    CE_ASSERT(is_compute(x));
-    CE_ASSERT(is_f32(stats) && is_matrix(stats, cs_rows(x), 2));
-    CE_ASSERT(is_compute(weight) && cs_count(weight) == cs_columns(x));
+    NEED_NUMBERS(x);
+    NEED_TYPE(stats, CS_F32);
+    NEED_MATRIX(stats, cs_rows(x), 2);
+    NEED_NUMBERS(weight);
+    NEED_COUNT(weight, cs_columns(x));
 }
 
 void cs_op_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
                 float epsilon)
 {
+    NEED_STREAM(stream);
     check_norm(stats, x, weight);
-    CE_ASSERT(is_shaped(x, y));
-    CE_ASSERT(is_vector(bias, weight.dtype, cs_columns(x)));
+    NEED_SHAPE_OF(y, x);
+    NEED_VECTOR(bias, weight.dtype, cs_columns(x));
     RUN(stream, norm, y, stats, x, weight, bias, epsilon);
 }
 
@@ -166,30 +183,37 @@ static void check_norm_grad(cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_te
                             cs_tensor weight)
 {
     check_norm(stats, x, weight);
-    CE_ASSERT(is_shaped(x, dx) && is_shaped(x, dy));
-    CE_ASSERT(is_vector(dweight, CS_F32, cs_columns(x)));
+    NEED_SHAPE_OF(dx, x);
+    NEED_SHAPE_OF(dy, x);
+    NEED_VECTOR(dweight, CS_F32, cs_columns(x));
 }
 
 void cs_op_norm_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
                      cs_tensor stats, cs_tensor weight)
 {
+    NEED_STREAM(stream);
     check_norm_grad(dx, dweight, dy, x, stats, weight);
-    CE_ASSERT(is_vector(dbias, CS_F32, cs_columns(x)));
+    NEED_VECTOR(dbias, CS_F32, cs_columns(x));
     RUN(stream, norm_grad, dx, dweight, dbias, dy, x, stats, weight);
 }
 
 static void check_rms(cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first)
 {
-    CE_ASSERT(is_compute(x) && is_compute(weight));
-    CE_ASSERT(is_f32(stats) && cs_rows(stats) == cs_rows(x));
-    CE_ASSERT(first >= 0 && first + cs_columns(stats) * cs_count(weight) <= cs_columns(x));
+    NEED_NUMBERS(x);
+    NEED_NUMBERS(weight);
+    NEED_TYPE(stats, CS_F32);
+    NEED_ROWS(stats, cs_rows(x));
+    NEED(first >= 0 && first + cs_columns(stats) * cs_count(weight) <= cs_columns(x),
+         "x has %lld columns, and %lld groups of %lld columns from column %lld on are needed", (long long)cs_columns(x),
+         (long long)cs_columns(stats), (long long)cs_count(weight), (long long)first);
 }
 
 void cs_op_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
                float epsilon)
 {
+    NEED_STREAM(stream);
     check_rms(stats, x, weight, first);
-    CE_ASSERT(is_shaped(x, y));
+    NEED_SHAPE_OF(y, x);
     RUN(stream, rms, y, stats, x, weight, first, epsilon);
 }
 
@@ -197,54 +221,75 @@ static void check_rms_grad(cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_ten
                            cs_tensor weight, int64_t first)
 {
     check_rms(stats, x, weight, first);
-    CE_ASSERT(is_shaped(x, dx) && is_shaped(x, dy) && is_vector(dweight, CS_F32, cs_count(weight)));
+    NEED_SHAPE_OF(dx, x);
+    NEED_SHAPE_OF(dy, x);
+    NEED_VECTOR(dweight, CS_F32, cs_count(weight));
 }
 
 void cs_op_rms_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
                     cs_tensor weight, int64_t first)
 {
+    NEED_STREAM(stream);
     check_rms_grad(dx, dweight, dy, x, stats, weight, first);
     RUN(stream, rms_grad, dx, dweight, dy, x, stats, weight, first);
 }
 
 void cs_op_gelu(cs_stream *stream, cs_tensor y, cs_tensor x)
 {
-    CE_ASSERT(is_compute(x) && is_shaped(x, y));
+    NEED_STREAM(stream);
+    NEED_NUMBERS(x);
+    NEED_SHAPE_OF(y, x);
     RUN(stream, gelu, y, x);
 }
 
 void cs_op_gelu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x)
 {
-    CE_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy));
+    NEED_STREAM(stream);
+    NEED_NUMBERS(x);
+    NEED_SHAPE_OF(dx, x);
+    NEED_SHAPE_OF(dy, x);
     RUN(stream, gelu_grad, dx, dy, x);
 }
 
 void cs_op_swiglu(cs_stream *stream, cs_tensor y, cs_tensor x)
 {
-    CE_ASSERT(is_compute(x) && is_compute(y) && is_matrix(x, cs_rows(y), 2 * cs_columns(y)));
+    NEED_STREAM(stream);
+    NEED_NUMBERS(y);
+    NEED_NUMBERS(x);
+    NEED_MATRIX(x, cs_rows(y), 2 * cs_columns(y));
     RUN(stream, swiglu, y, x);
 }
 
 void cs_op_swiglu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x)
 {
-    CE_ASSERT(is_compute(x) && is_shaped(x, dx));
-    CE_ASSERT(is_compute(dy) && is_matrix(x, cs_rows(dy), 2 * cs_columns(dy)));
+    NEED_STREAM(stream);
+    NEED_NUMBERS(x);
+    NEED_SHAPE_OF(dx, x);
+    NEED_NUMBERS(dy);
+    NEED_MATRIX(x, cs_rows(dy), 2 * cs_columns(dy));
     RUN(stream, swiglu_grad, dx, dy, x);
 }
 
 void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b)
 {
-    CE_ASSERT(is_compute(y) && is_shaped(y, a) && is_shaped(y, b));
+    NEED_STREAM(stream);
+    NEED_NUMBERS(y);
+    NEED_SHAPE_OF(a, y);
+    NEED_SHAPE_OF(b, y);
     RUN_IN(stream, add, y, a, b);
 }
 
 static void check_dropout(cs_dropout dropout, int64_t batch, int64_t count)
 {
-    CE_ASSERT(dropout.rate >= 0 && dropout.rate <= 1);
+    NEED(dropout.rate >= 0 && dropout.rate <= 1, "dropout.rate is %g, and a number from 0 to 1 is needed",
+         (double)dropout.rate);
     if (dropout.rate == 0)
         return;
-    CE_ASSERT(dropout.keys && dropout.batch == batch && dropout.width == 0);
-    CE_ASSERT(count % batch == 0);
+    NEED(dropout.keys, "dropout.keys is NULL: cs_residual_dropout fills cs_dropout");
+    NEED(dropout.batch == batch && batch > 0 && count % batch == 0,
+         "dropout.batch is %lld samples, and the tensor has %lld samples with %lld elements in all",
+         (long long)dropout.batch, (long long)batch, (long long)count);
+    NEED(dropout.width == 0, "dropout.width is %lld, and 0 is needed", (long long)dropout.width);
 }
 
 /* Checks that the tensor x can be columns of rows of dropout.width columns. */
@@ -252,15 +297,20 @@ static void check_columns(cs_dropout dropout, cs_tensor x)
 {
     /* whole rows may begin at any row of a sample */
     bool whole = cs_columns(x) == dropout.width && dropout.from % dropout.width == 0;
-    CE_ASSERT(dropout.from >= 0 && (whole || dropout.from + cs_columns(x) <= dropout.width));
-    CE_ASSERT(dropout.rate == 0 || cs_rows(x) % dropout.batch == 0);
+    NEED(dropout.from >= 0 && (whole || dropout.from + cs_columns(x) <= dropout.width),
+         "columns %lld to %lld are needed, and dropout.width is %lld columns", (long long)dropout.from,
+         (long long)(dropout.from + cs_columns(x)), (long long)dropout.width);
+    NEED(dropout.rate == 0 || cs_rows(x) % dropout.batch == 0, "the %lld rows are not divisible by %lld samples",
+         (long long)cs_rows(x), (long long)dropout.batch);
 }
 
 void cs_op_dropout(cs_stream *stream, cs_tensor y, cs_tensor x, cs_dropout dropout)
 {
+    NEED_STREAM(stream);
     cs_dropout whole = dropout;
     whole.width = 0;
-    CE_ASSERT(is_compute(x) && is_shaped(x, y));
+    NEED_NUMBERS(x);
+    NEED_SHAPE_OF(y, x);
     check_dropout(whole, dropout.batch, cs_count(x));
     if (dropout.width)
         check_columns(dropout, x);
@@ -272,8 +322,13 @@ void cs_op_dropout(cs_stream *stream, cs_tensor y, cs_tensor x, cs_dropout dropo
 
 void cs_op_add_noise(cs_stream *stream, cs_tensor y, float size, cs_dropout dropout)
 {
-    CE_ASSERT(is_compute(y) && size >= 0 && dropout.keys && cs_count(y) % dropout.batch == 0);
+    NEED_STREAM(stream);
+    NEED_NUMBERS(y);
+    NEED(size >= 0, "size is %g, and a number of at least 0 is needed", (double)size);
     dropout.rate = 1;
+    cs_dropout whole = dropout;
+    whole.width = 0;
+    check_dropout(whole, dropout.batch, cs_count(y));
     if (dropout.width)
         check_columns(dropout, y);
     RUN(stream, add_noise, y, size, dropout);
@@ -281,7 +336,10 @@ void cs_op_add_noise(cs_stream *stream, cs_tensor y, float size, cs_dropout drop
 
 void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout)
 {
-    CE_ASSERT(is_compute(y) && is_shaped(y, a) && is_shaped(y, b));
+    NEED_STREAM(stream);
+    NEED_NUMBERS(y);
+    NEED_SHAPE_OF(a, y);
+    NEED_SHAPE_OF(b, y);
     check_dropout(dropout, dropout.batch, cs_count(y));
     if (dropout.rate > 0)
         RUN(stream, add_dropout, y, a, b, dropout);
@@ -291,16 +349,21 @@ void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b,
 
 static void check_addition(const cs_addition *x)
 {
-    CE_ASSERT(is_compute(x->sum) && is_shaped(x->sum, x->a) && is_shaped(x->sum, x->b));
+    NEED(x, "x is NULL");
+    NEED_NUMBERS(x->sum);
+    NEED_SHAPE_OF(x->a, x->sum);
+    NEED_SHAPE_OF(x->b, x->sum);
     check_dropout(x->dropout, x->dropout.batch, cs_count(x->sum));
 }
 
 void cs_op_add_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
                     cs_tensor bias, float epsilon)
 {
+    NEED_STREAM(stream);
     check_addition(x);
     check_norm(stats, x->sum, weight);
-    CE_ASSERT(is_shaped(x->sum, y) && is_vector(bias, weight.dtype, cs_columns(x->sum)));
+    NEED_SHAPE_OF(y, x->sum);
+    NEED_VECTOR(bias, weight.dtype, cs_columns(x->sum));
     if (stream->device->table->add_norm) {
         RUN(stream, add_norm, y, stats, x, weight, bias, epsilon);
     } else {
@@ -312,9 +375,11 @@ void cs_op_add_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, const cs_ad
 void cs_op_add_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
                    float epsilon)
 {
+    NEED_STREAM(stream);
     check_addition(x);
     check_rms(stats, x->sum, weight, 0);
-    CE_ASSERT(is_shaped(x->sum, y) && cs_count(weight) == cs_columns(x->sum));
+    NEED_SHAPE_OF(y, x->sum);
+    NEED_COUNT(weight, cs_columns(x->sum));
     if (stream->device->table->add_rms) {
         RUN(stream, add_rms, y, stats, x, weight, epsilon);
     } else {
@@ -326,10 +391,11 @@ void cs_op_add_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, const cs_add
 void cs_op_norm_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
                          cs_tensor stats, cs_tensor weight, cs_tensor beside)
 {
-    CE_ASSERT(is_shaped(dx, beside));
+    NEED_STREAM(stream);
+    NEED_SHAPE_OF(beside, dx);
     if (stream->device->table->norm_grad_add) {
         check_norm_grad(dx, dweight, dy, x, stats, weight);
-        CE_ASSERT(is_vector(dbias, CS_F32, cs_columns(x)));
+        NEED_VECTOR(dbias, CS_F32, cs_columns(x));
         RUN(stream, norm_grad_add, dx, dweight, dbias, dy, x, stats, weight, beside);
     } else {
         cs_op_norm_grad(stream, dx, dweight, dbias, dy, x, stats, weight);
@@ -340,7 +406,9 @@ void cs_op_norm_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_
 void cs_op_rms_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
                         cs_tensor weight, cs_tensor beside)
 {
-    CE_ASSERT(is_shaped(dx, beside) && cs_count(weight) == cs_columns(x));
+    NEED_STREAM(stream);
+    NEED_SHAPE_OF(beside, dx);
+    NEED_COUNT(weight, cs_columns(x));
     if (stream->device->table->rms_grad_add) {
         check_rms_grad(dx, dweight, dy, x, stats, weight, 0);
         RUN(stream, rms_grad_add, dx, dweight, dy, x, stats, weight, beside);
@@ -350,24 +418,42 @@ void cs_op_rms_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_t
     }
 }
 
-static bool is_starts(cs_tensor starts, cs_tensor like)
+static void check_starts(cs_tensor starts, cs_tensor like)
 {
-    return !starts.data || (starts.dtype == CS_I32 && cs_count(starts) == cs_rows(like));
+    if (starts.data)
+        NEED_VECTOR(starts, CS_I32, cs_rows(like));
+}
+
+static void check_heads(cs_heads heads)
+{
+    NEED(heads.queries > 0 && heads.keys > 0 && heads.queries % heads.keys == 0,
+         "heads.queries is %lld, and a multiple of heads.keys, %lld, is needed", (long long)heads.queries,
+         (long long)heads.keys);
+    NEED(heads.scale >= 0 && heads.cap >= 0 && heads.window >= 0 && heads.first >= 0,
+         "heads.scale, heads.cap, heads.window and heads.first must not be negative");
+}
+
+static void check_heads_of(int64_t columns, cs_heads heads)
+{
+    NEED(columns % heads.queries == 0, "y has %lld columns, which are not divisible by %lld heads", (long long)columns,
+         (long long)heads.queries);
 }
 
 static void check_attention(cs_stream *stream, const ce_attention_args *attention, int products)
 {
     cs_heads heads = attention->heads;
     int64_t rows = cs_rows(attention->y), columns = cs_columns(attention->y);
-    CE_ASSERT(is_compute(attention->y) && attention->qkv.data && attention->qkv.dtype == attention->y.dtype);
-    CE_ASSERT(heads.queries > 0 && heads.keys > 0);
-    CE_ASSERT(heads.queries % heads.keys == 0 && columns % heads.queries == 0);
-    CE_ASSERT(is_matrix(attention->qkv, rows, columns + 2 * columns / heads.queries * heads.keys));
-    int64_t length = cs_columns(attention->lse), samples = rows / length;
-    CE_ASSERT(is_f32(attention->lse) && rows % length == 0);
-    CE_ASSERT(cs_rows(attention->lse) == samples * heads.queries);
-    CE_ASSERT(is_starts(heads.starts, attention->y));
-    CE_ASSERT(heads.scale >= 0 && heads.cap >= 0 && heads.first >= 0);
+    ce_need_numbers("y", attention->y);
+    ce_need_type("qkv", attention->qkv, attention->y.dtype);
+    check_heads(heads);
+    check_heads_of(columns, heads);
+    ce_need_matrix("qkv", attention->qkv, rows, columns + 2 * columns / heads.queries * heads.keys);
+    ce_need_type("lse", attention->lse, CS_F32);
+    int64_t length = cs_columns(attention->lse), samples = length > 0 ? rows / length : 0;
+    NEED(length > 0 && rows % length == 0, "lse has %lld columns, positions of a sample, and y has %lld rows",
+         (long long)length, (long long)rows);
+    ce_need_rows("lse", attention->lse, samples * heads.queries);
+    check_starts(heads.starts, attention->y);
     check_dropout(attention->dropout, samples, rows * columns);
     /* for each head, each matrix product does D multiply-adds for each pair (i, j) with j <= i inside the window */
     double window = (double)(heads.window && heads.window < length ? heads.window : length);
@@ -377,6 +463,7 @@ static void check_attention(cs_stream *stream, const ce_attention_args *attentio
 
 void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, cs_heads heads, cs_dropout dropout)
 {
+    NEED_STREAM(stream);
     ce_attention_args attention = { .y = y, .lse = lse, .qkv = qkv, .heads = heads, .dropout = dropout };
     check_attention(stream, &attention, 2);
     RUN(stream, attention, &attention);
@@ -385,75 +472,111 @@ void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qk
 void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor qkv,
                           cs_heads heads, cs_dropout dropout)
 {
+    NEED_STREAM(stream);
     ce_attention_args attention = {
         .y = y, .lse = lse, .qkv = qkv, .dy = dy, .dqkv = dqkv, .heads = heads, .dropout = dropout
     };
     double before = stream->device->flops;
     check_attention(stream, &attention, 5);
     note_gradient(stream, before);
-    CE_ASSERT(is_like(y, dy) && is_like(qkv, dqkv));
+    NEED_LIKE(dy, y);
+    NEED_LIKE(dqkv, qkv);
     RUN(stream, attention_grad, &attention);
 }
 
 static void rotate(cs_stream *stream, const ce_turn *turn)
 {
-    CE_ASSERT(is_compute(turn->x) && turn->rows.length > 0);
-    CE_ASSERT(turn->rope->width > 0 && turn->rope->width % 2 == 0 && turn->rope->width <= CS_ROPE_WIDTH);
-    CE_ASSERT(ce_rope_head(turn->rope) >= turn->rope->width);
-    CE_ASSERT(turn->rows.heads * ce_rope_head(turn->rope) <= cs_columns(turn->x));
+    int64_t width, head;
+    NEED(turn->rope, "rope is NULL");
+    width = turn->rope->width;
+    head = ce_rope_head(turn->rope);
+    ce_need_numbers("x", turn->x);
+    NEED(turn->rows.length > 0, "rows.length is %lld, and at least 1 is needed", (long long)turn->rows.length);
+    NEED(width > 0 && width % 2 == 0 && width <= CS_ROPE_WIDTH && head >= width,
+         "rope.width is %lld of %lld columns of a head, and an even number of at most %d is needed", (long long)width,
+         (long long)head, CS_ROPE_WIDTH);
+    NEED(turn->rows.heads * head <= cs_columns(turn->x),
+         "x has %lld columns, and %lld heads of %lld columns are needed", (long long)cs_columns(turn->x),
+         (long long)turn->rows.heads, (long long)head);
     RUN(stream, rope, turn);
 }
 
 void cs_op_rope(cs_stream *stream, cs_tensor x, const cs_rope *rope, cs_rope_rows rows)
 {
+    NEED_STREAM(stream);
     rotate(stream, &(ce_turn){ x, rope, rows, 1 });
 }
 
 void cs_op_rope_grad(cs_stream *stream, cs_tensor dx, const cs_rope *rope, cs_rope_rows rows)
 {
+    NEED_STREAM(stream);
     rotate(stream, &(ce_turn){ dx, rope, rows, -1 });
 }
 
 void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_tensor keys, cs_tensor values,
                             cs_heads heads, int64_t start)
 {
+    NEED_STREAM(stream);
     int64_t width = cs_columns(y), rows = cs_rows(y), shared = cs_columns(keys);
-    CE_ASSERT(is_compute(y) && qkv.data && keys.data && values.data);
-    CE_ASSERT(qkv.dtype == y.dtype && keys.dtype == y.dtype && values.dtype == y.dtype);
-    CE_ASSERT(heads.keys > 0 && heads.queries % heads.keys == 0 && heads.window >= 0);
-    CE_ASSERT(width % heads.queries == 0 && shared == heads.keys * (width / heads.queries));
-    CE_ASSERT(is_matrix(qkv, rows, width + 2 * shared));
-    CE_ASSERT(start >= 0 && cs_rows(keys) >= start + rows);
-    CE_ASSERT(heads.scale >= 0 && heads.cap >= 0);
-    CE_ASSERT(is_matrix(values, cs_rows(keys), shared));
+    NEED_NUMBERS(y);
+    NEED_TYPE(qkv, y.dtype);
+    NEED_TYPE(keys, y.dtype);
+    NEED_TYPE(values, y.dtype);
+    check_heads(heads);
+    check_heads_of(width, heads);
+    NEED_COLUMNS(keys, heads.keys * (width / heads.queries));
+    NEED_MATRIX(qkv, rows, width + 2 * shared);
+    NEED(start >= 0 && cs_rows(keys) >= start + rows,
+         "keys has %lld rows, and %lld new rows from row %lld on are needed", (long long)cs_rows(keys), (long long)rows,
+         (long long)start);
+    NEED_MATRIX(values, cs_rows(keys), shared);
     double pairs = (double)rows * (double)start + 0.5 * (double)rows * (double)(rows + 1);
     stream->device->flops += 4.0 * pairs * (double)width;
     RUN(stream, extend, &(ce_extension){ y, qkv, keys, values, heads, start });
 }
 
+static void check_tokens(cs_tensor tokens, cs_tensor y, int64_t first)
+{
+    NEED_VECTOR(tokens, CS_I32, cs_rows(y));
+    NEED(first >= CS_WHOLE_TABLE, "first is %lld, and a token or CS_WHOLE_TABLE is needed", (long long)first);
+}
+
+static void check_positions(cs_tensor positions, cs_tensor tokens, cs_tensor y)
+{
+    NEED_COLUMNS(positions, cs_columns(y));
+    NEED(cs_rows(positions) >= cs_columns(tokens), "the table of positions has %lld rows, and a sample has %lld tokens",
+         (long long)cs_rows(positions), (long long)cs_columns(tokens));
+}
+
 void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, int64_t first, cs_tensor positions,
                  cs_tensor starts)
 {
-    int64_t width = cs_columns(y);
-    CE_ASSERT(first >= CS_WHOLE_TABLE);
-    CE_ASSERT(is_compute(y) && tokens.data && tokens.dtype == CS_I32 && cs_count(tokens) == cs_rows(y));
-    CE_ASSERT(table.data && table.dtype == y.dtype && cs_columns(table) == width);
-    CE_ASSERT(!positions.data || (positions.dtype == y.dtype && cs_columns(positions) == width &&
-                                  cs_rows(positions) >= cs_columns(tokens)));
-    CE_ASSERT(is_starts(starts, y));
+    NEED_STREAM(stream);
+    NEED_NUMBERS(y);
+    check_tokens(tokens, y, first);
+    NEED_TYPE(table, y.dtype);
+    NEED_COLUMNS(table, cs_columns(y));
+    if (positions.data) {
+        NEED_TYPE(positions, y.dtype);
+        check_positions(positions, tokens, y);
+    }
+    check_starts(starts, y);
     RUN(stream, embed, y, tokens, table, first, positions, starts);
 }
 
 void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, int64_t first, cs_tensor dpositions, cs_tensor dy,
                       cs_tensor tokens, cs_tensor starts, int64_t padding)
 {
-    int64_t width = cs_columns(dy);
-    CE_ASSERT(first >= CS_WHOLE_TABLE);
-    CE_ASSERT(is_compute(dy) && tokens.data && tokens.dtype == CS_I32 && cs_count(tokens) == cs_rows(dy));
-    CE_ASSERT(is_f32(dtable) && cs_columns(dtable) == width);
-    CE_ASSERT(!dpositions.data ||
-              (is_f32(dpositions) && cs_columns(dpositions) == width && cs_rows(dpositions) >= cs_columns(tokens)));
-    CE_ASSERT(is_starts(starts, dy));
+    NEED_STREAM(stream);
+    NEED_NUMBERS(dy);
+    check_tokens(tokens, dy, first);
+    NEED_TYPE(dtable, CS_F32);
+    NEED_COLUMNS(dtable, cs_columns(dy));
+    if (dpositions.data) {
+        NEED_TYPE(dpositions, CS_F32);
+        check_positions(dpositions, tokens, dy);
+    }
+    check_starts(starts, dy);
     if (dtable.overwrite)
         RUN(stream, fill, dtable, 0);
     if (dpositions.data && dpositions.overwrite)
@@ -463,13 +586,19 @@ void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, int64_t first, cs_ten
 
 void cs_op_cast(cs_stream *stream, cs_tensor y, cs_tensor x)
 {
-    CE_ASSERT(cs_count(y) == cs_count(x));
-    CE_ASSERT(y.dtype == x.dtype || (y.dtype <= CS_F16 && x.dtype <= CS_F16));
+    NEED_STREAM(stream);
+    NEED_PRESENT(x);
+    NEED_COUNT(y, cs_count(x));
+    if (y.dtype != x.dtype) {
+        NEED_NUMBERS(y);
+        NEED_NUMBERS(x);
+    }
     RUN(stream, cast, y, x);
 }
 
 void cs_op_fill(cs_stream *stream, cs_tensor y, float value)
 {
-    CE_ASSERT(y.dtype <= CS_F16);
+    NEED_STREAM(stream);
+    NEED_NUMBERS(y);
     RUN(stream, fill, y, value);
 }

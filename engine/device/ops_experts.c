@@ -4,45 +4,60 @@
 
 static void check_routing(const cs_routing *routing, int64_t rows)
 {
-    CE_ASSERT(routing->slots.data && routing->slots.dtype == CS_I32 && cs_rows(routing->slots) == rows);
-    CE_ASSERT(is_vector(routing->rows, CS_I32, cs_count(routing->slots)));
+    NEED(routing, "routing is NULL");
+    NEED_TYPE(routing->slots, CS_I32);
+    NEED_ROWS(routing->slots, rows);
+    NEED_VECTOR(routing->rows, CS_I32, cs_count(routing->slots));
 }
 
 void cs_op_route(cs_stream *stream, const cs_routing *routing, cs_tensor factors, cs_tensor logits, bool normalized)
 {
+    NEED_STREAM(stream);
     int64_t experts = cs_columns(logits);
-    CE_ASSERT(is_compute(logits) && is_compute(factors));
+    NEED_NUMBERS(logits);
+    NEED_NUMBERS(factors);
     check_routing(routing, cs_rows(logits));
-    CE_ASSERT(cs_count(factors) == cs_count(routing->slots) && cs_columns(routing->slots) <= experts);
-    CE_ASSERT(is_vector(routing->bounds, CS_I32, experts + 1) && is_vector(routing->tokens, CS_I32, experts));
-    CE_ASSERT(experts <= CS_MAX_EXPERTS &&
-              (!routing->probabilities.data || is_vector(routing->probabilities, CS_F32, experts)));
+    NEED_COUNT(factors, cs_count(routing->slots));
+    NEED(experts <= CS_MAX_EXPERTS && cs_columns(routing->slots) <= experts,
+         "%lld experts of a row are chosen of %lld, and %d experts are possible", (long long)cs_columns(routing->slots),
+         (long long)experts, CS_MAX_EXPERTS);
+    NEED_VECTOR(routing->bounds, CS_I32, experts + 1);
+    NEED_VECTOR(routing->tokens, CS_I32, experts);
+    if (routing->probabilities.data)
+        NEED_VECTOR(routing->probabilities, CS_F32, experts);
     RUN(stream, route, routing, factors, logits, normalized);
 }
 
 void cs_op_route_grad(cs_stream *stream, cs_tensor dlogits, const cs_routing *routing, cs_tensor dfactors,
                       cs_tensor dprobabilities, cs_tensor logits, bool normalized)
 {
-    CE_ASSERT(is_compute(logits) && is_shaped(logits, dlogits));
+    NEED_STREAM(stream);
+    NEED_NUMBERS(logits);
+    NEED_SHAPE_OF(dlogits, logits);
     check_routing(routing, cs_rows(logits));
-    CE_ASSERT(is_vector(dfactors, CS_F32, cs_count(routing->slots)));
-    CE_ASSERT(!dprobabilities.data || is_vector(dprobabilities, CS_F32, cs_columns(logits)));
+    NEED_VECTOR(dfactors, CS_F32, cs_count(routing->slots));
+    if (dprobabilities.data)
+        NEED_VECTOR(dprobabilities, CS_F32, cs_columns(logits));
     RUN(stream, route_grad, dlogits, routing, dfactors, dprobabilities, logits, normalized);
 }
 
 void cs_op_take_slots(cs_stream *stream, cs_tensor y, cs_tensor x, const cs_routing *routing)
 {
-    CE_ASSERT(is_compute(x) && is_compute(y) && x.dtype == y.dtype);
+    NEED_STREAM(stream);
+    NEED_NUMBERS(x);
+    NEED_TYPE(y, x.dtype);
     check_routing(routing, cs_rows(x));
-    CE_ASSERT(is_matrix(y, cs_count(routing->rows), cs_columns(x)));
+    NEED_MATRIX(y, cs_count(routing->rows), cs_columns(x));
     RUN(stream, take_slots, y, x, routing);
 }
 
 void cs_op_add_slots(cs_stream *stream, cs_tensor y, cs_tensor x, const cs_routing *routing)
 {
-    CE_ASSERT(is_compute(x) && is_compute(y));
+    NEED_STREAM(stream);
+    NEED_NUMBERS(x);
+    NEED_NUMBERS(y);
     check_routing(routing, cs_rows(y));
-    CE_ASSERT(is_matrix(x, cs_count(routing->rows), cs_columns(y)));
+    NEED_MATRIX(x, cs_count(routing->rows), cs_columns(y));
     RUN(stream, add_slots, y, x, routing);
 }
 
@@ -74,8 +89,8 @@ static void run_experts(cs_stream *stream, const ce_product *product, const cs_r
 {
     ce_experts job = { .product = *product, .bounds = routing->bounds };
     int64_t slots = cs_count(routing->rows), experts = cs_count(routing->bounds) - 1;
-    CE_ASSERT(is_vector(routing->bounds, CS_I32, experts + 1) && cs_rows(product->a) == slots);
-    CE_ASSERT(cs_rows(product->transpose_a ? product->c : product->b) % experts == 0);
+    NEED_VECTOR(routing->bounds, CS_I32, experts + 1);
+    ce_need_rows("the matrix of slots", product->a, slots);
     double flops = 2.0 * (double)slots * (double)cs_columns(product->a) *
                    (double)(product->transpose_a ? cs_columns(product->b) : cs_columns(product->c));
     stream->device->flops += flops;
@@ -83,32 +98,45 @@ static void run_experts(cs_stream *stream, const ce_product *product, const cs_r
     RUN(stream, experts, &job);
 }
 
-/* Returns whether w has as many matrices of shape (outputs, inputs) as there are experts. */
-static bool is_weight(cs_tensor w, const cs_routing *routing, int64_t outputs, int64_t inputs)
+/* Checks that w has as many matrices of shape (outputs, inputs) as there are experts. */
+static void check_weight(cs_tensor w, const cs_routing *routing, int64_t outputs, int64_t inputs)
 {
-    return w.data && is_matrix(w, (cs_count(routing->bounds) - 1) * outputs, inputs);
+    NEED(routing, "routing is NULL");
+    NEED_MATRIX(w, (cs_count(routing->bounds) - 1) * outputs, inputs);
 }
 
 void cs_op_experts(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, const cs_routing *routing)
 {
-    CE_ASSERT(is_compute(x) && x.dtype == y.dtype && x.dtype == w.dtype && cs_rows(x) == cs_rows(y));
-    CE_ASSERT(is_weight(w, routing, cs_columns(y), cs_columns(x)));
+    NEED_STREAM(stream);
+    NEED_NUMBERS(x);
+    NEED_TYPE(y, x.dtype);
+    NEED_TYPE(w, x.dtype);
+    NEED_ROWS(y, cs_rows(x));
+    check_weight(w, routing, cs_columns(y), cs_columns(x));
     run_experts(stream, &(ce_product){ .c = y, .a = x, .b = w, .transpose_b = true }, routing, false);
 }
 
 void cs_op_experts_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, const cs_routing *routing)
 {
-    CE_ASSERT(is_compute(dy) && dy.dtype == dx.dtype && dy.dtype == w.dtype && cs_rows(dx) == cs_rows(dy));
-    CE_ASSERT(is_weight(w, routing, cs_columns(dy), cs_columns(dx)));
+    NEED_STREAM(stream);
+    NEED_NUMBERS(dy);
+    NEED_TYPE(dx, dy.dtype);
+    NEED_TYPE(w, dy.dtype);
+    NEED_ROWS(dx, cs_rows(dy));
+    check_weight(w, routing, cs_columns(dy), cs_columns(dx));
     run_experts(stream, &(ce_product){ .c = dx, .a = dy, .b = w }, routing, true);
 }
 
 void cs_op_experts_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor x, cs_tensor dy, const cs_routing *routing)
 {
+    NEED_STREAM(stream);
     if (!dw.data)
         return;
-    CE_ASSERT(dw.dtype == CS_F32 && is_compute(x) && x.dtype == dy.dtype && cs_rows(x) == cs_rows(dy));
-    CE_ASSERT(is_weight(dw, routing, cs_columns(dy), cs_columns(x)));
+    NEED_TYPE(dw, CS_F32);
+    NEED_NUMBERS(x);
+    NEED_TYPE(dy, x.dtype);
+    NEED_ROWS(dy, cs_rows(x));
+    check_weight(dw, routing, cs_columns(dy), cs_columns(x));
     run_experts(stream, &(ce_product){ .c = dw, .a = dy, .b = x, .transpose_a = true, .add = !dw.overwrite }, routing,
                 true);
 }
@@ -117,25 +145,37 @@ void cs_op_experts_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor x, cs_
 
 void cs_op_scale_rows(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor factors, bool logistic)
 {
-    CE_ASSERT(is_compute(x) && is_shaped(x, y) && is_compute(factors) && cs_count(factors) == cs_rows(x));
+    NEED_STREAM(stream);
+    NEED_NUMBERS(x);
+    NEED_SHAPE_OF(y, x);
+    NEED_NUMBERS(factors);
+    NEED_COUNT(factors, cs_rows(x));
     RUN(stream, scale_rows, y, x, factors, logistic);
 }
 
 void cs_op_scale_rows_grad(cs_stream *stream, cs_tensor dx, cs_tensor dfactors, cs_tensor dy, cs_tensor x,
                            cs_tensor factors, bool logistic)
 {
-    CE_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy));
-    CE_ASSERT(is_compute(factors) && is_compute(dfactors));
-    CE_ASSERT(cs_count(factors) == cs_rows(x) && cs_count(dfactors) == cs_rows(x));
+    NEED_STREAM(stream);
+    NEED_NUMBERS(x);
+    NEED_SHAPE_OF(dx, x);
+    NEED_SHAPE_OF(dy, x);
+    NEED_NUMBERS(factors);
+    NEED_COUNT(factors, cs_rows(x));
+    NEED_NUMBERS(dfactors);
+    NEED_COUNT(dfactors, cs_rows(x));
     RUN(stream, scale_rows_grad, dx, dfactors, dy, x, factors, logistic);
 }
 
 void cs_op_balance(cs_stream *stream, const cs_balance *balance, cs_tensor loss, cs_tensor targets, cs_tensor dloss)
 {
+    NEED_STREAM(stream);
     int64_t rows = cs_rows(loss), experts = cs_columns(balance->tokens);
-    CE_ASSERT(is_vector(loss, CS_F32, rows) && is_vector(targets, CS_I32, rows) && is_vector(dloss, CS_F32, rows));
-    CE_ASSERT(is_vector(balance->tokens, CS_I32, cs_count(balance->probabilities)));
-    CE_ASSERT(is_vector(balance->probabilities, CS_F32, cs_count(balance->tokens)) &&
-              is_vector(balance->dprobabilities, CS_F32, experts));
+    NEED_VECTOR(loss, CS_F32, rows);
+    NEED_VECTOR(targets, CS_I32, rows);
+    NEED_VECTOR(dloss, CS_F32, rows);
+    NEED_VECTOR(balance->tokens, CS_I32, cs_count(balance->probabilities));
+    NEED_TYPE(balance->probabilities, CS_F32);
+    NEED_VECTOR(balance->dprobabilities, CS_F32, experts);
     RUN(stream, balance, balance, loss, targets, dloss);
 }

@@ -4,86 +4,117 @@
 
 static void check_function(cs_activation function)
 {
-    CE_ASSERT(function > CS_USUAL_ACTIVATION && function <= CS_RELU2);
+    NEED(function > CS_USUAL_ACTIVATION && function <= CS_RELU2, "function is %d, which is no cs_activation",
+         (int)function);
 }
 
 void cs_op_activation(cs_stream *stream, cs_tensor y, cs_tensor x, cs_activation function)
 {
+    NEED_STREAM(stream);
     check_function(function);
     if (function == CS_GELU_TANH) {
         cs_op_gelu(stream, y, x);
         return;
     }
-    CE_ASSERT(is_compute(x) && is_shaped(x, y));
+    NEED_NUMBERS(x);
+    NEED_SHAPE_OF(y, x);
     RUN(stream, activation, y, x, function);
 }
 
 void cs_op_activation_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function)
 {
+    NEED_STREAM(stream);
     check_function(function);
     if (function == CS_GELU_TANH) {
         cs_op_gelu_grad(stream, dx, dy, x);
         return;
     }
-    CE_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy));
+    NEED_NUMBERS(x);
+    NEED_SHAPE_OF(dx, x);
+    NEED_SHAPE_OF(dy, x);
     RUN(stream, activation_grad, dx, dy, x, function);
 }
 
 void cs_op_gated(cs_stream *stream, cs_tensor y, cs_tensor x, cs_activation function)
 {
+    NEED_STREAM(stream);
     check_function(function);
     if (function == CS_SILU) {
         cs_op_swiglu(stream, y, x);
         return;
     }
-    CE_ASSERT(is_compute(x) && is_compute(y) && is_matrix(x, cs_rows(y), 2 * cs_columns(y)));
+    NEED_NUMBERS(y);
+    NEED_NUMBERS(x);
+    NEED_MATRIX(x, cs_rows(y), 2 * cs_columns(y));
     RUN(stream, gated, y, x, function);
 }
 
 void cs_op_gated_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function)
 {
+    NEED_STREAM(stream);
     check_function(function);
     if (function == CS_SILU) {
         cs_op_swiglu_grad(stream, dx, dy, x);
         return;
     }
-    CE_ASSERT(is_compute(x) && is_shaped(x, dx));
-    CE_ASSERT(is_compute(dy) && is_matrix(x, cs_rows(dy), 2 * cs_columns(dy)));
+    NEED_NUMBERS(x);
+    NEED_SHAPE_OF(dx, x);
+    NEED_NUMBERS(dy);
+    NEED_MATRIX(x, cs_rows(dy), 2 * cs_columns(dy));
     RUN(stream, gated_grad, dx, dy, x, function);
 }
 
 void cs_op_scale(cs_stream *stream, cs_tensor y, cs_tensor x, float factor)
 {
-    CE_ASSERT(is_compute(x) && is_shaped(x, y));
+    NEED_STREAM(stream);
+    NEED_NUMBERS(x);
+    NEED_SHAPE_OF(y, x);
     RUN_IN(stream, convert, y, x, factor);
+}
+
+static void check_cap(float cap)
+{
+    NEED(cap > 0, "cap is %g, and a number above 0 is needed", (double)cap);
 }
 
 void cs_op_softcap(cs_stream *stream, cs_tensor y, cs_tensor x, float cap)
 {
-    CE_ASSERT(is_compute(x) && is_shaped(x, y) && cap > 0);
+    NEED_STREAM(stream);
+    NEED_NUMBERS(x);
+    NEED_SHAPE_OF(y, x);
+    check_cap(cap);
     RUN(stream, softcap, y, x, cap);
 }
 
 void cs_op_softcap_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, float cap)
 {
-    CE_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy) && cap > 0);
+    NEED_STREAM(stream);
+    NEED_NUMBERS(x);
+    NEED_SHAPE_OF(dx, x);
+    NEED_SHAPE_OF(dy, x);
+    check_cap(cap);
     RUN(stream, softcap_grad, dx, dy, x, cap);
 }
 
 static void regroup(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads, bool back)
 {
-    CE_ASSERT(is_compute(x) && is_shaped(x, y) && x.dtype == y.dtype && x.data != y.data);
-    CE_ASSERT(heads.keys > 0 && heads.queries % heads.keys == 0);
-    CE_ASSERT(cs_columns(x) % (heads.queries + 2 * heads.keys) == 0);
+    NEED_NUMBERS(x);
+    NEED_LIKE(y, x);
+    NEED(x.data != y.data, "x and y are the same tensor");
+    NEED(heads.keys > 0 && heads.queries % heads.keys == 0 && cs_columns(x) % (heads.queries + 2 * heads.keys) == 0,
+         "x has %lld columns, which are not those of %lld heads of q and %lld of k and of v", (long long)cs_columns(x),
+         (long long)heads.queries, (long long)heads.keys);
     RUN(stream, regroup, y, x, heads, back);
 }
 
 void cs_op_ungroup_heads(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads)
 {
+    NEED_STREAM(stream);
     regroup(stream, y, x, heads, false);
 }
 
 void cs_op_group_heads(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads)
 {
+    NEED_STREAM(stream);
     regroup(stream, y, x, heads, true);
 }

@@ -4,79 +4,108 @@
 /* Checks the arguments of the operations on logits, of which the first `classes` columns count. */
 static void check_logits(cs_tensor logits, cs_tensor targets, int64_t classes)
 {
-    CE_ASSERT(is_compute(logits) && is_vector(targets, CS_I32, cs_rows(logits)));
-    CE_ASSERT(classes >= 0 && classes <= cs_columns(logits));
+    NEED_NUMBERS(logits);
+    NEED_VECTOR(targets, CS_I32, cs_rows(logits));
+    NEED(classes >= 0 && classes <= cs_columns(logits), "classes is %lld, and logits has %lld columns",
+         (long long)classes, (long long)cs_columns(logits));
 }
 
 static void check_loss(cs_tensor loss, cs_tensor dloss, cs_tensor logits)
 {
-    CE_ASSERT(is_vector(loss, CS_F32, cs_rows(logits)));
-    CE_ASSERT(!dloss.data || is_vector(dloss, CS_F32, cs_rows(logits)));
+    NEED_VECTOR(loss, CS_F32, cs_rows(logits));
+    if (dloss.data)
+        NEED_VECTOR(dloss, CS_F32, cs_rows(logits));
 }
 
 void cs_op_cross_entropy(cs_stream *stream, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
                          cs_tensor dloss)
 {
+    NEED_STREAM(stream);
     check_logits(logits, targets, classes);
     check_loss(loss, dloss, logits);
-    CE_ASSERT(classes > 0);
+    NEED(classes > 0, "classes is 0");
     RUN(stream, cross_entropy, loss, logits, targets, classes, dloss);
 }
 
 void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes)
 {
+    NEED_STREAM(stream);
     check_logits(logits, targets, classes);
-    CE_ASSERT(classes > 0 && is_vector(hits, CS_F32, cs_rows(logits)));
+    NEED(classes > 0, "classes is 0");
+    NEED_VECTOR(hits, CS_F32, cs_rows(logits));
     RUN(stream, hits, hits, logits, targets, classes);
 }
 
-/* Returns true if x has the facts of `rows` rows, and the sums of logits if `smoothed` is true. */
-static bool is_facts(cs_tensor x, int64_t rows, bool smoothed)
+/* Checks that `facts` has the facts of one rank for each of `rows` rows, and the sums of logits if `smoothed` is true. */
+static void check_facts(cs_tensor facts, int64_t rows, bool smoothed, int64_t first)
 {
-    return is_f32(x) && cs_rows(x) == rows &&
-           (cs_columns(x) == CS_ENTROPY_FACTS_SMOOTHED || (!smoothed && cs_columns(x) == CS_ENTROPY_FACTS));
+    NEED_TYPE(facts, CS_F32);
+    NEED_ROWS(facts, rows);
+    if (smoothed || cs_columns(facts) != CS_ENTROPY_FACTS)
+        NEED_COLUMNS(facts, CS_ENTROPY_FACTS_SMOOTHED);
+    NEED(first >= 0, "first is %lld, and at least 0 is needed", (long long)first);
 }
 
 void cs_op_entropy_facts(cs_stream *stream, cs_tensor facts, cs_tensor logits, cs_tensor targets, int64_t first,
                          int64_t classes)
 {
+    NEED_STREAM(stream);
     check_logits(logits, targets, classes);
-    CE_ASSERT(first >= 0 && is_facts(facts, cs_rows(logits), false));
+    check_facts(facts, cs_rows(logits), false, first);
     RUN(stream, entropy_facts, facts, logits, targets, first, classes);
 }
 
 void cs_op_entropy_finish(cs_stream *stream, cs_tensor loss, cs_tensor hits, cs_tensor logits, cs_tensor targets,
                           int64_t first, int64_t classes, cs_tensor dloss, cs_tensor facts, cs_entropy_terms terms)
 {
+    NEED_STREAM(stream);
     int64_t rows = cs_rows(logits);
     check_logits(logits, targets, classes);
     check_loss(loss, dloss, logits);
-    CE_ASSERT(first >= 0 && (!hits.data || is_vector(hits, CS_F32, rows)));
-    CE_ASSERT(is_facts(facts, rows ? rows * (cs_rows(facts) / rows) : 0, terms.smoothing > 0));
-    CE_ASSERT(terms.smoothing == 0 || terms.classes > 0);
+    if (hits.data)
+        NEED_VECTOR(hits, CS_F32, rows);
+    check_facts(facts, rows ? rows * (cs_rows(facts) / rows) : 0, terms.smoothing > 0, first);
+    NEED(terms.smoothing == 0 || terms.classes > 0, "terms.classes is %lld", (long long)terms.classes);
     RUN(stream, entropy_finish, loss, hits, logits, targets, first, classes, dloss, facts, terms);
+}
+
+static void check_error(cs_tensor y, cs_tensor target)
+{
+    NEED_NUMBERS(y);
+    NEED_TYPE(target, CS_F32);
+    NEED_MATRIX(target, cs_rows(y), cs_columns(y));
 }
 
 void cs_op_squared_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target)
 {
-    CE_ASSERT(is_f32(target) && is_shaped(target, y) && is_vector(loss, CS_F32, cs_rows(y)));
+    NEED_STREAM(stream);
+    check_error(y, target);
+    NEED_VECTOR(loss, CS_F32, cs_rows(y));
     RUN(stream, squared_error, loss, y, target);
 }
 
 void cs_op_squared_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
 {
-    CE_ASSERT(is_f32(target) && is_shaped(target, y) && is_like(y, dy) && is_vector(dloss, CS_F32, cs_rows(y)));
+    NEED_STREAM(stream);
+    check_error(y, target);
+    NEED_LIKE(dy, y);
+    NEED_VECTOR(dloss, CS_F32, cs_rows(y));
     RUN(stream, squared_error_grad, dy, dloss, y, target);
 }
 
 void cs_op_absolute_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target)
 {
-    CE_ASSERT(is_f32(target) && is_shaped(target, y) && is_vector(loss, CS_F32, cs_rows(y)));
+    NEED_STREAM(stream);
+    check_error(y, target);
+    NEED_VECTOR(loss, CS_F32, cs_rows(y));
     RUN(stream, absolute_error, loss, y, target);
 }
 
 void cs_op_absolute_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
 {
-    CE_ASSERT(is_f32(target) && is_shaped(target, y) && is_like(y, dy) && is_vector(dloss, CS_F32, cs_rows(y)));
+    NEED_STREAM(stream);
+    check_error(y, target);
+    NEED_LIKE(dy, y);
+    NEED_VECTOR(dloss, CS_F32, cs_rows(y));
     RUN(stream, absolute_error_grad, dy, dloss, y, target);
 }

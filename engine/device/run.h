@@ -3,6 +3,7 @@
 #ifndef CE_DEVICE_RUN_H
 #define CE_DEVICE_RUN_H
 
+#include "device/need.h"
 #include "device/table.h"
 #include "base/must.h"
 
@@ -13,37 +14,5 @@
     } while (0)
 #define RUN(stream, operation, ...) RUN_ON(stream, (stream)->device, operation, __VA_ARGS__)
 #define RUN_IN(stream, operation, ...) RUN_ON(stream, stream, operation, __VA_ARGS__)
-
-static inline bool is_compute(cs_tensor x)
-{
-    return x.data && x.dtype <= CS_F16;
-}
-
-static inline bool is_matrix(cs_tensor x, int64_t rows, int64_t columns)
-{
-    return cs_rows(x) == rows && cs_columns(x) == columns;
-}
-
-/* Returns whether b has the rows and columns of a. The type of b may differ. */
-static inline bool is_shaped(cs_tensor a, cs_tensor b)
-{
-    return is_compute(b) && is_matrix(b, cs_rows(a), cs_columns(a));
-}
-
-static inline bool is_f32(cs_tensor x)
-{
-    return x.data && x.dtype == CS_F32;
-}
-
-/* Returns whether b has the type, the rows and the columns of a. */
-static inline bool is_like(cs_tensor a, cs_tensor b)
-{
-    return b.data && a.dtype == b.dtype && is_matrix(b, cs_rows(a), cs_columns(a));
-}
-
-static inline bool is_vector(cs_tensor x, cs_dtype dtype, int64_t count)
-{
-    return x.data && x.dtype == dtype && cs_count(x) == count;
-}
 
 #endif

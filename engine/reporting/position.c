@@ -21,7 +21,7 @@ static void end_phase(cs_engine *engine, ce_phase phase)
 
 static void begin_unit(cs_engine *engine, int unit)
 {
-    ce_beat_unit(unit, ce_walk_name(engine->model->units[unit]));
+    ce_beat_unit(unit, ce_unit_label(engine->model->units[unit]));
 }
 
 static void end_units(cs_engine *engine)

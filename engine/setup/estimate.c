@@ -108,7 +108,7 @@ static cs_status take_units(const cs_engine *engine, void *into)
         const cs_unit *unit = engine->model->units[i];
         cs_unit_size *size = &(*taken->units)[i];
         int64_t padded = ce_stage_padded(zero, unit->length);
-        snprintf(size->name, sizeof size->name, "%s", ce_walk_name(unit));
+        snprintf(size->name, sizeof size->name, "%s", ce_unit_label(unit));
         for (int at = 0; at < unit->entry_count; at++)
             size->elements += ce_cut_count(&unit->entries[at]->cut);
         size->values = (size_t)padded * width;

@@ -1,5 +1,6 @@
 /* cache.c - the key-value cache of text generation. */
 #include "unit/pass.h"
+#include "base/misuse.h"
 #include "base/must.h"
 
 #include <stdlib.h>
@@ -47,6 +48,9 @@ cs_tensor ce_cache_next(ce_cache *cache, cs_dtype dtype, int64_t columns)
     if (cache->next == cache->count)
         grow(cache, dtype, columns);
     cs_tensor tensor = cache->tensors[cache->next++];
-    CE_ASSERT(tensor.dtype == dtype && cs_columns(tensor) == columns);
+    if (tensor.dtype != dtype || cs_columns(tensor) != columns)
+        ce_misuse("cs_pass_cache",
+                  "%lld columns are asked for, and this call asked for %lld columns of this type before",
+                  (long long)columns, (long long)cs_columns(tensor));
     return tensor;
 }

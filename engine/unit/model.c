@@ -1,5 +1,6 @@
 /* model.c - a model: the list of its units. */
 #include "unit/unit.h"
+#include "base/misuse.h"
 #include "base/must.h"
 
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 
 cs_status cs_model_new(cs_model **model, int64_t width)
 {
+    CE_GIVEN(model);
     *model = NULL;
     if (width < 1)
         return ce_fail(CS_BAD_CONFIG, "a model's width must be at least 1, not %lld", (long long)width);
@@ -33,7 +35,10 @@ void ce_model_copy(cs_model *model, ce_cut_group group)
 
 void cs_model_floats(cs_model *model, int64_t inputs, int64_t targets)
 {
-    CE_ASSERT(inputs > 0 && targets > 0);
+    CE_GIVEN(model);
+    if (inputs < 1 || targets < 1)
+        ce_misuse(__func__, "%lld inputs and %lld targets are not possible: at least 1 of each is needed",
+                  (long long)inputs, (long long)targets);
     model->inputs = inputs;
     model->targets = targets;
 }
@@ -46,6 +51,9 @@ void cs_model_classifies(cs_model *model, int64_t inputs)
 
 cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, const void *sizes)
 {
+    CE_GIVEN(model, kind, name);
+    if (!kind->declare || !kind->name)
+        ce_misuse(__func__, "unit %s: name and declare of its kind must not be NULL", name);
     cs_unit *unit = ce_must_alloc(sizeof *unit);
     unit->kind = kind;
     unit->name = ce_must_copy(name);
@@ -54,7 +62,9 @@ cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, co
     model->units = ce_must_resize(model->units, (size_t)(model->count + 1) * sizeof *model->units);
     model->units[model->count++] = unit;
     model->total = model->count;
+    ce_misuse_enter(ce_unit_label(unit), "declare");
     kind->declare(unit, sizes);
+    ce_misuse_enter(NULL, NULL);
     for (int i = 0; i < unit->entry_count; i++)
         model->parameters += ce_cut_count(&unit->entries[i]->cut);
     return unit;

@@ -1,7 +1,8 @@
 /* pass.c - a pass: one micro-batch in forward and backward, its first-fit allocator, and the stack of tensors that
  * forward saves for backward. */
-#include "unit/pass.h"
+#include "unit/pass_inside.h"
 #include "base/beat.h"
+#include "base/misuse.h"
 #include "base/must.h"
 #include "base/range.h"
 
@@ -15,30 +16,6 @@ static const int64_t MAX_ELEMENTS = (int64_t)1 << 48; /* no memory has more */
 /* A pass that only measures how much memory it needs has no block of memory. Its tensors get addresses from this number
  * on, where no process has memory. The dry device does not access them. */
 static const uintptr_t measuring_base = (uintptr_t)1 << 46;
-
-typedef struct {
-    size_t offset, bytes;
-    int references;
-    int young;             /* number of `references` that end when the current unit's forward or backward returns */
-    const cs_param *terms; /* the matrix of ce_pass_partial */
-    size_t owed;           /* how many bytes of the terms are not added up yet */
-} live_tensor;
-
-struct cs_pass {
-    ce_pass_shape shape;
-    unsigned regular_parts;
-    ce_pass_batch_info info;
-    bool in_unit;
-    uintptr_t base;
-    size_t peak;
-    cs_tensor dloss;
-    ce_pass_weigher *weigher; /* weigher is NULL if the weights of the losses are known before forward */
-    void *weigher_argument;
-    live_tensor *live; /* the tensors that exist at this time, in the order of their offsets */
-    int live_count, live_capacity;
-    cs_tensor *kept;
-    int kept_count, kept_capacity;
-};
 
 cs_status ce_pass_open(cs_pass **pass, const ce_pass_shape *shape)
 {
@@ -112,9 +89,8 @@ cs_tensor ce_pass_gather_rows(cs_pass *pass, cs_tensor x)
     if (!ce_pass_cuts_rows(pass) || !x.data)
         return x;
     if (cs_rows(x) != ce_pass_rows(pass))
-        ce_fatal(CS_MISUSE,
-                 "a tensor whose rows are to be gathered from all ranks has %lld rows, and %lld are this rank's",
-                 (long long)cs_rows(x), (long long)ce_pass_rows(pass));
+        ce_misuse(NULL, "a tensor whose rows are to be gathered from all ranks has %lld rows, and %lld are this rank's",
+                  (long long)cs_rows(x), (long long)ce_pass_rows(pass));
     cs_tensor all = cs_pass_make(pass, x.dtype, cs_rows(x) * ce_pass_ranks(pass), cs_columns(x));
     ce_pass_gather(pass, all, x);
     return all;
@@ -210,9 +186,16 @@ void ce_pass_end(cs_pass *pass)
     CE_ASSERT(pass->live_count == 0);
 }
 
-static cs_tensor place(cs_pass *pass, cs_tensor tensor)
+static void check_in_unit(const cs_pass *pass, const char *function)
 {
-    CE_ASSERT(pass->in_unit);
+    if (!pass->in_unit)
+        ce_misuse(function, "it is called while no unit's forward or backward runs");
+}
+
+/* Places a tensor of cs_pass_make or cs_pass_like, which `function` names. */
+static cs_tensor place(cs_pass *pass, cs_tensor tensor, const char *function)
+{
+    check_in_unit(pass, function);
     size_t bytes = (size_t)ce_round_up(cs_count(tensor) * (int64_t)cs_dtype_bytes(tensor.dtype), ALIGN);
     CE_MUST_HOLD(pass->live, pass->live_capacity, pass->live_count + 1); /* the first step makes the full length */
     size_t offset = 0;
@@ -223,9 +206,13 @@ static cs_tensor place(cs_pass *pass, cs_tensor tensor)
     }
     if (offset + bytes > pass->peak)
         pass->peak = offset + bytes;
-    CE_ASSERT(!pass->shape.block || pass->peak <= pass->shape.block_bytes);
+    if (pass->shape.block && pass->peak > pass->shape.block_bytes)
+        ce_misuse(function,
+                  "this tensor needs byte %zu of the pass's memory, and cs_initialize measured %zu bytes: forward and "
+                  "backward must make the same tensors while cs_pass_measuring returns true",
+                  pass->peak, pass->shape.block_bytes);
     memmove(pass->live + at + 1, pass->live + at, (size_t)(pass->live_count - at) * sizeof *pass->live);
-    pass->live[at] = (live_tensor){ offset, bytes, 1, 1, NULL, 0 };
+    pass->live[at] = (ce_live_tensor){ offset, bytes, 1, 1, NULL, 0 };
     pass->live_count++;
     tensor.data = (void *)(pass->base + offset);
     return tensor;
@@ -233,20 +220,29 @@ static cs_tensor place(cs_pass *pass, cs_tensor tensor)
 
 cs_tensor cs_pass_make(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns)
 {
+    CE_GIVEN(pass);
     if (rows < 0 || columns < 0 || (columns > 0 && rows > MAX_ELEMENTS / columns))
-        ce_fatal(CS_MISUSE, "cs_pass_make: a tensor cannot have the shape (%lld, %lld)", (long long)rows,
-                 (long long)columns);
-    return place(pass, cs_matrix(NULL, dtype, rows, columns));
+        ce_misuse(__func__, "a tensor cannot have the shape (%lld, %lld)", (long long)rows, (long long)columns);
+    return place(pass, cs_matrix(NULL, dtype, rows, columns), __func__);
 }
 
 cs_tensor cs_pass_like(cs_pass *pass, cs_tensor shape)
 {
-    return place(pass, shape);
+    CE_GIVEN(pass);
+    return place(pass, shape, __func__);
+}
+
+__attribute__((noreturn)) static void refuse_part(cs_tensor tensor)
+{
+    ce_misuse(NULL,
+              "a tensor (%lld, %lld) that is kept is a part of a tensor of cs_pass_make, or belongs to a unit whose "
+              "function has returned: only a whole tensor of this unit can be kept",
+              (long long)cs_rows(tensor), (long long)cs_columns(tensor));
 }
 
 /* Returns the live tensor that contains the beginning of this tensor, or NULL if the tensor is not in the pass's block of
  * memory, for example if it belongs to the batch. */
-static live_tensor *containing(cs_pass *pass, cs_tensor tensor)
+static ce_live_tensor *containing(cs_pass *pass, cs_tensor tensor)
 {
     uintptr_t address = (uintptr_t)tensor.data;
     if (address < pass->base || address >= pass->base + pass->peak)
@@ -259,18 +255,20 @@ static live_tensor *containing(cs_pass *pass, cs_tensor tensor)
         else
             high = middle - 1;
     }
-    CE_ASSERT(pass->live_count > 0);
+    if (pass->live_count == 0)
+        refuse_part(tensor);
     return &pass->live[low];
 }
 
-static live_tensor *find(cs_pass *pass, cs_tensor tensor)
+static ce_live_tensor *find(cs_pass *pass, cs_tensor tensor)
 {
-    live_tensor *live = containing(pass, tensor);
-    CE_ASSERT(!live || pass->base + live->offset == (uintptr_t)tensor.data);
+    ce_live_tensor *live = containing(pass, tensor);
+    if (live && pass->base + live->offset != (uintptr_t)tensor.data)
+        refuse_part(tensor);
     return live;
 }
 
-static void drop(cs_pass *pass, live_tensor *tensor, int references)
+static void drop(cs_pass *pass, ce_live_tensor *tensor, int references)
 {
     tensor->references -= references;
     CE_ASSERT(tensor->references >= 0);
@@ -283,20 +281,22 @@ static void drop(cs_pass *pass, live_tensor *tensor, int references)
 
 void ce_pass_hold(cs_pass *pass, cs_tensor tensor)
 {
-    live_tensor *live = find(pass, tensor);
+    ce_live_tensor *live = find(pass, tensor);
     if (live)
         live->references++;
 }
 
 void ce_pass_let_go(cs_pass *pass, cs_tensor tensor)
 {
-    live_tensor *live = find(pass, tensor);
+    ce_live_tensor *live = find(pass, tensor);
     if (live)
         drop(pass, live, 1);
 }
 
 void cs_pass_keep(cs_pass *pass, cs_tensor tensor)
 {
+    CE_GIVEN(pass);
+    check_in_unit(pass, __func__);
     if (pass->info.mode == CE_PASS_EVALUATION)
         return;
     CE_MUST_HOLD(pass->kept, pass->kept_capacity, pass->kept_count + 1);
@@ -306,10 +306,13 @@ void cs_pass_keep(cs_pass *pass, cs_tensor tensor)
 
 cs_tensor cs_pass_take(cs_pass *pass)
 {
-    CE_ASSERT(pass->in_unit);
-    CE_ASSERT(pass->kept_count > 0);
+    CE_GIVEN(pass);
+    check_in_unit(pass, __func__);
+    if (pass->kept_count <= (pass->unit ? pass->unit->kept_before : 0))
+        ce_misuse(__func__,
+                  "no tensor is left that this unit's forward has kept: backward takes as many as forward keeps");
     cs_tensor tensor = pass->kept[--pass->kept_count];
-    live_tensor *live = find(pass, tensor);
+    ce_live_tensor *live = find(pass, tensor);
     if (live)
         live->young++; /* The reference that cs_pass_keep added ends when this unit's backward returns. */
     return tensor;
@@ -326,7 +329,7 @@ void ce_pass_partial(cs_pass *pass, cs_tensor x, const cs_param *with)
 {
     if (pass->shape.exchange.size <= 1)
         return;
-    live_tensor *live = find(pass, x);
+    ce_live_tensor *live = find(pass, x);
     CE_ASSERT(live);
     live->terms = with;
     live->owed = bytes_of(x);
@@ -335,41 +338,68 @@ void ce_pass_partial(cs_pass *pass, cs_tensor x, const cs_param *with)
 /* Notes that the terms of x, a tensor or some of its rows, are added up now. */
 static void take_terms(cs_pass *pass, cs_tensor x)
 {
-    live_tensor *live = containing(pass, x);
+    ce_live_tensor *live = containing(pass, x);
     if (!live || live->owed < bytes_of(x))
-        ce_fatal(CS_MISUSE,
-                 "a tensor (%lld, %lld) is added up over %d ranks, and no layer has said that it has only the "
-                 "terms of one rank (ce_pass_partial)",
-                 (long long)cs_rows(x), (long long)cs_columns(x), ce_pass_ranks(pass));
+        ce_misuse(NULL,
+                  "a tensor (%lld, %lld) is added up over %d ranks, and no layer has said that it has only the "
+                  "terms of one rank (ce_pass_partial)",
+                  (long long)cs_rows(x), (long long)cs_columns(x), ce_pass_ranks(pass));
     live->owed -= bytes_of(x);
 }
 
 /* Ends the process if a tensor still has the terms of one rank only when a unit's forward or backward returns. */
-static void check_terms(const cs_pass *pass, const live_tensor *live)
+static void check_terms(const cs_pass *pass, const ce_live_tensor *live)
 {
     if (live->owed > 0)
-        ce_fatal(CS_MISUSE,
-                 "a result of %s has only the terms of one of %d ranks: nothing has added up %zu bytes of them before "
-                 "the forward or backward of its unit returned (ce_pass_sum_rows)",
-                 live->terms->name, ce_pass_ranks(pass), live->owed);
+        ce_misuse(NULL,
+                  "a result of %s has only the terms of one of %d ranks: nothing has added up %zu bytes of them before "
+                  "the forward or backward of its unit returned (ce_pass_sum_rows)",
+                  live->terms->name, ce_pass_ranks(pass), live->owed);
 }
 
-void ce_pass_enter(cs_pass *pass)
+static const char *const way_names[] = { "forward", "backward", "forward again (recomputation)" };
+
+void ce_pass_enter(cs_pass *pass, cs_unit *unit, ce_pass_way way)
 {
     CE_ASSERT(!pass->in_unit);
     pass->in_unit = true;
+    pass->unit = unit;
+    pass->way = way;
+    if (unit && way == CE_PASS_FORWARD)
+        unit->kept_before = pass->kept_count;
+    ce_pass_turn(pass, way);
+    if (unit && !(unit->kind->forward && unit->kind->backward))
+        ce_misuse(NULL, "forward and backward of its kind must not be NULL");
+}
+
+void ce_pass_turn(const cs_pass *pass, ce_pass_way way)
+{
+    ce_misuse_enter(pass->unit ? ce_unit_label(pass->unit) : NULL, way_names[way]);
+}
+
+/* Ends the process if backward has not taken all tensors that the unit's forward has kept. */
+static void check_taken(const cs_pass *pass)
+{
+    int left = pass->unit && pass->way == CE_PASS_BACKWARD ? pass->kept_count - pass->unit->kept_before : 0;
+    if (left > 0)
+        ce_misuse(NULL,
+                  "it has not taken %d of the tensors that forward has kept: each cs_pass_keep needs one cs_pass_take",
+                  left);
 }
 
 void ce_pass_leave(cs_pass *pass)
 {
     CE_ASSERT(pass->in_unit);
-    pass->in_unit = false;
+    check_taken(pass);
     for (int i = pass->live_count - 1; i >= 0; i--) {
         int young = pass->live[i].young;
         check_terms(pass, &pass->live[i]);
         pass->live[i].young = 0;
         drop(pass, &pass->live[i], young);
     }
+    pass->in_unit = false;
+    pass->unit = NULL;
+    ce_misuse_enter(NULL, NULL);
 }
 
 int ce_pass_mark(const cs_pass *pass)
@@ -381,104 +411,4 @@ void ce_pass_rewind(cs_pass *pass, int mark)
 {
     while (pass->kept_count > mark)
         ce_pass_let_go(pass, pass->kept[--pass->kept_count]);
-}
-
-cs_stream *cs_pass_stream(cs_pass *pass)
-{
-    return ce_device_stream(pass->shape.device, CE_COMPUTE);
-}
-
-cs_dtype cs_pass_dtype(cs_pass *pass)
-{
-    return pass->shape.dtype;
-}
-
-cs_dtype cs_pass_products(cs_pass *pass)
-{
-    return pass->shape.products;
-}
-
-int64_t cs_pass_batch(cs_pass *pass)
-{
-    return pass->info.batch;
-}
-
-int64_t cs_pass_length(cs_pass *pass)
-{
-    return pass->info.length;
-}
-
-bool cs_pass_continues(cs_pass *pass)
-{
-    return pass->info.sequences;
-}
-
-int64_t cs_pass_start(cs_pass *pass, int64_t sample)
-{
-    return pass->info.sequences[sample].start;
-}
-
-int64_t cs_pass_chunk(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns)
-{
-    int64_t fit = (int64_t)pass->shape.chunk_bytes / (columns * (int64_t)cs_dtype_bytes(dtype));
-    int64_t max = fit < CE_PASS_CHUNK_ROWS ? CE_PASS_CHUNK_ROWS : fit / CE_PASS_CHUNK_ROWS * CE_PASS_CHUNK_ROWS;
-    int64_t chunks = ce_divide_up(rows, max), even = ce_divide_up(rows, chunks);
-    return chunks == 1 ? rows : ce_round_up(even, CE_PASS_CHUNK_ROWS);
-}
-
-cs_tensor cs_pass_dloss(cs_pass *pass)
-{
-    return pass->dloss;
-}
-
-cs_tensor cs_pass_hits(cs_pass *pass)
-{
-    return pass->info.hits;
-}
-
-cs_tensor cs_pass_cache(cs_pass *pass, int64_t sample, cs_dtype dtype, int64_t columns)
-{
-    return ce_cache_next(pass->info.sequences[sample].cache, dtype, columns);
-}
-
-bool cs_pass_measuring(cs_pass *pass)
-{
-    return !pass->shape.block;
-}
-
-bool ce_pass_drops(const cs_pass *pass)
-{
-    return pass->info.mode == CE_PASS_TRAINING && !pass->info.no_dropout;
-}
-
-const ce_regular *ce_pass_regular(cs_pass *pass, unsigned part)
-{
-    static const ce_regular none = { 0 };
-    pass->regular_parts |= part;
-    return pass->info.mode == CE_PASS_TRAINING ? &pass->shape.regular : &none;
-}
-
-unsigned ce_pass_regular_parts(const cs_pass *pass)
-{
-    return pass->regular_parts;
-}
-
-bool cs_pass_training(cs_pass *pass)
-{
-    return pass->info.mode == CE_PASS_TRAINING;
-}
-
-cs_tensor cs_pass_targets(cs_pass *pass)
-{
-    return pass->info.targets;
-}
-
-cs_tensor cs_pass_starts(cs_pass *pass)
-{
-    return pass->info.starts;
-}
-
-const uint64_t *cs_pass_keys(cs_pass *pass)
-{
-    return pass->info.keys;
 }

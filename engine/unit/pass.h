@@ -92,8 +92,11 @@ unsigned ce_pass_regular_parts(const cs_pass *pass);
 void ce_pass_end(cs_pass *pass); /* Asserts that no tensor of the pass is left. */
 
 /* Tensors that are allocated between ce_pass_enter and ce_pass_leave belong to one unit's forward or backward.
- * ce_pass_leave releases them. */
-void ce_pass_enter(cs_pass *pass);
+ * ce_pass_leave releases them. Messages about mistakes name the unit (base/misuse.h). */
+typedef enum { CE_PASS_FORWARD, CE_PASS_BACKWARD, CE_PASS_AGAIN } ce_pass_way;
+void ce_pass_enter(cs_pass *pass, cs_unit *unit, ce_pass_way way); /* `unit` may be NULL */
+/* Says for messages that the unit's forward runs again inside its backward (CE_PASS_AGAIN), or that backward follows. */
+void ce_pass_turn(const cs_pass *pass, ce_pass_way way);
 void ce_pass_leave(cs_pass *pass);
 /* ce_pass_hold takes a reference to a tensor, so that the tensor outlives its unit; ce_pass_let_go releases the
  * reference. Both functions are used for the outputs and gradients that units pass to each other. */

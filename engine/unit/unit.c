@@ -1,6 +1,7 @@
 /* unit.c - units: the declaration of parameters, the sharing of parameters with other units, and the positions of
  * parameters in a unit's row. */
 #include "unit/unit.h"
+#include "base/misuse.h"
 #include "base/must.h"
 
 #include <math.h>
@@ -17,15 +18,16 @@ static void *append(void *list, int count, void *item)
 
 void *cs_unit_self(cs_unit *unit, size_t bytes)
 {
+    CE_GIVEN(unit);
     if (!unit->self) {
         unit->self = ce_must_alloc(bytes);
         unit->self_bytes = bytes;
     }
     if (bytes != unit->self_bytes)
-        ce_fatal(CS_MISUSE,
-                 "unit %s: cs_unit_self asks for %zu bytes, and the first call has asked for %zu: all calls for a "
-                 "unit must ask for the same size",
-                 unit->name, bytes, unit->self_bytes);
+        ce_misuse(__func__,
+                  "unit %s asks for %zu bytes, and the first call has asked for %zu: all calls for a unit must ask for "
+                  "the same size",
+                  unit->name, bytes, unit->self_bytes);
     return unit->self;
 }
 
@@ -41,20 +43,21 @@ static void check_param(const char *name, int64_t rows, int64_t columns, cs_init
 {
     bool random = init.how == CS_NORMAL || init.how == CS_UNIFORM;
     if (rows < 1 || columns < 0 || rows > MAX_ELEMENTS / (columns ? columns : 1))
-        ce_fatal(CS_MISUSE,
-                 "parameter %s: it cannot have %lld rows and %lld columns: at least 1 row, 0 columns for a vector, "
-                 "and at most %lld elements",
-                 name, (long long)rows, (long long)columns, (long long)MAX_ELEMENTS);
+        ce_misuse(NULL,
+                  "parameter %s: it cannot have %lld rows and %lld columns: at least 1 row, 0 columns for a vector, "
+                  "and at most %lld elements",
+                  name, (long long)rows, (long long)columns, (long long)MAX_ELEMENTS);
     if ((unsigned)init.how > CS_UNIFORM)
-        ce_fatal(CS_MISUSE, "parameter %s: init.how is %d: CS_ZEROS, CS_ONES, CS_NORMAL and CS_UNIFORM are possible",
-                 name, (int)init.how);
+        ce_misuse(NULL, "parameter %s: init.how is %d: CS_ZEROS, CS_ONES, CS_NORMAL and CS_UNIFORM are possible", name,
+                  (int)init.how);
     if (random && !(isfinite(init.std) && init.std >= 0))
-        ce_fatal(CS_MISUSE, "parameter %s: init.std is %g: a finite number of at least 0 is needed", name,
-                 (double)init.std);
+        ce_misuse(NULL, "parameter %s: init.std is %g: a finite number of at least 0 is needed", name,
+                  (double)init.std);
 }
 
 cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t columns, cs_init init)
 {
+    CE_GIVEN(unit, name);
     ce_unit_entry *entry = ce_must_alloc(sizeof *entry);
     entry->full_name = join(unit->name, name);
     check_param(entry->full_name, rows, columns, init);
@@ -80,7 +83,7 @@ static ce_unit_entry *find(cs_unit *unit, const char *name)
         if (strcmp(unit->entries[i]->full_name, full) == 0)
             found = unit->entries[i];
     if (!found)
-        ce_fatal(CS_MISUSE, "there is no parameter %s to share", full);
+        ce_misuse("cs_unit_share", "there is no parameter %s", full);
     return found;
 }
 
@@ -88,7 +91,9 @@ cs_param *cs_unit_share(cs_unit *unit, cs_unit *owner, const char *name)
 {
     /* The owner must come before the unit that shares its parameter in the list. Backward goes through the list from the end, so the
      * owner's gradient is complete when backward reaches the owner. */
-    CE_ASSERT(owner->index < unit->index);
+    CE_GIVEN(unit, owner, name);
+    if (owner->index >= unit->index)
+        ce_misuse(__func__, "unit %s does not come before this unit in the model", owner->name);
     ce_unit_shared *shared = ce_must_alloc(sizeof *shared);
     shared->owner = owner;
     shared->entry = find(owner, name);
@@ -97,7 +102,8 @@ cs_param *cs_unit_share(cs_unit *unit, cs_unit *owner, const char *name)
     for (int i = 0; i < unit->owner_count; i++)
         if (unit->owners[i] == owner)
             return &shared->param;
-    CE_ASSERT(unit->owner_count < CE_UNIT_OWNERS);
+    if (unit->owner_count == CE_UNIT_OWNERS)
+        ce_misuse(__func__, "a unit shares parameters of at most %d units", CE_UNIT_OWNERS);
     unit->owners[unit->owner_count++] = owner;
     return &shared->param;
 }
@@ -167,12 +173,14 @@ void ce_cut_rows(cs_param *param, const cs_unit *unit)
 
 void cs_param_overwrites(cs_param *param, cs_param *with)
 {
+    CE_GIVEN(param, with);
     param->gradient = &((ce_unit_entry *)param)->gradient;
     param->gradient->with = &((ce_unit_entry *)with)->gradient;
 }
 
 cs_tensor cs_param_gradient(cs_param *param)
 {
+    CE_GIVEN(param);
     cs_tensor grad = param->grad;
     if (param->gradient && param->gradient->data) {
         grad.data = param->gradient->data;
@@ -200,6 +208,11 @@ void ce_unit_refresh_shared(cs_unit *unit)
         unit->shared[i]->param.value = unit->shared[i]->entry->param.value;
         unit->shared[i]->param.grad = unit->shared[i]->entry->param.grad;
     }
+}
+
+const char *ce_unit_label(const cs_unit *unit)
+{
+    return *unit->name ? unit->name : unit->kind->name;
 }
 
 void ce_unit_free(cs_unit *unit)

@@ -75,6 +75,7 @@ struct cs_unit {
     int64_t length; /* number of elements of the unit's own parameters, gaps included */
     void *self;
     size_t self_bytes;
+    int kept_before; /* number of saved tensors before this unit's forward in the present pass */
     cs_model *model;
     int index; /* index of the unit in the model's list of units */
     /* unit that holds the frozen parameters of this unit; NULL if no parameter of this unit is frozen. If some of them are
@@ -126,6 +127,7 @@ void ce_model_divide(cs_model *model, ce_cut_group group);
 void ce_model_copy(cs_model *model, ce_cut_group group);
 
 void ce_unit_free(cs_unit *unit);
+const char *ce_unit_label(const cs_unit *unit); /* the unit's name, or the name of its kind if the unit has none */
 
 /* Moves the frozen parameters (param.frozen is true) from their units to stores. Called once, after all parameters are
  * declared and before ce_model_lay_out. Returns CS_BAD_CONFIG if no parameter is left to train. Returns

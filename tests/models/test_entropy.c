@@ -61,12 +61,12 @@ static void run(cs_device *device, const head_case *on, ce_pass_mode mode, size_
                                                .length = ROWS,
                                                .targets = near_at(on->targets),
                                                .hits = training ? absent : near_at(on->hits) });
-    ce_pass_enter(pass);
+    ce_pass_enter(pass, NULL, CE_PASS_FORWARD);
     if (training)
         ce_pass_weigh(pass, near_at(on->dloss));
     cs_entropy_forward(head, pass, near_at(on->x), CLASSES, near_at(training ? on->loss : on->evaluated));
     ce_pass_leave(pass);
-    ce_pass_enter(pass);
+    ce_pass_enter(pass, NULL, CE_PASS_FORWARD);
     if (training)
         cs_op_cast(cs_pass_stream(pass), near_at(on->dx), cs_entropy_backward(pass));
     ce_pass_leave(pass);

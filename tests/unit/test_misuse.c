@@ -267,7 +267,7 @@ static void negative_tensor(void)
 {
     cs_pass *pass;
     endings_must(ce_pass_open(&pass, &(ce_pass_shape){ .chunk_bytes = 1 }));
-    ce_pass_enter(pass);
+    ce_pass_enter(pass, NULL, CE_PASS_FORWARD);
     cs_pass_make(pass, CS_F32, -1, 4);
 }
 
@@ -276,7 +276,8 @@ static const struct {
     int code;
     const char *says;
 } mistakes[] = {
-    { another_self, 70, "unit u: cs_unit_self asks for 4064 bytes, and the first call has asked for 16" },
+    { another_self, 70,
+      "unit u, forward: cs_unit_self: unit u asks for 4064 bytes, and the first call has asked for 16" },
     { no_rows, 70, "parameter u.w: it cannot have 0 rows and 3 columns" },
     { too_many_rows, 70, "parameter u.w: it cannot have 4611686018427387904 rows and 8 columns" },
     { unknown_init, 70, "parameter u.w: init.how is 77" },

@@ -28,13 +28,13 @@ START_TEST(scratch_ends_with_its_unit_and_kept_is_taken_in_mirror_order)
 {
     cs_pass *pass = open_pass(NULL, 0);
     begin(pass, CE_PASS_TRAINING);
-    ce_pass_enter(pass);
+    ce_pass_enter(pass, NULL, CE_PASS_FORWARD);
     cs_tensor a = cs_pass_make(pass, CS_F32, 4, 4), b = cs_pass_like(pass, a), c = cs_pass_like(pass, a);
     ck_assert_ptr_ne(a.data, b.data);
     cs_pass_keep(pass, a);
     cs_pass_keep(pass, c);
     ce_pass_leave(pass);
-    ce_pass_enter(pass);
+    ce_pass_enter(pass, NULL, CE_PASS_FORWARD);
     cs_tensor again = cs_pass_like(pass, a);
     ck_assert_ptr_eq(again.data, b.data); /* b was scratch memory, which is free again */
     ck_assert_ptr_eq(cs_pass_take(pass).data, c.data);
@@ -51,7 +51,7 @@ START_TEST(evaluation_keeps_no_tensor)
     cs_pass *pass = open_pass(NULL, 0);
     begin(pass, CE_PASS_EVALUATION);
     ck_assert(!cs_pass_training(pass));
-    ce_pass_enter(pass);
+    ce_pass_enter(pass, NULL, CE_PASS_FORWARD);
     cs_pass_keep(pass, cs_pass_make(pass, CS_BF16, 5, 7));
     ce_pass_leave(pass);
     ck_assert_int_eq(ce_pass_mark(pass), 0);
@@ -64,7 +64,7 @@ START_TEST(rewinding_forgets_what_was_kept_since)
 {
     cs_pass *pass = open_pass(NULL, 0);
     begin(pass, CE_PASS_TRAINING);
-    ce_pass_enter(pass);
+    ce_pass_enter(pass, NULL, CE_PASS_FORWARD);
     cs_tensor a = cs_pass_make(pass, CS_F32, 1, 16);
     cs_pass_keep(pass, a);
     int mark = ce_pass_mark(pass);
@@ -73,7 +73,7 @@ START_TEST(rewinding_forgets_what_was_kept_since)
     cs_pass_keep(pass, a); /* a tensor that is kept twice lives until both references end */
     ce_pass_rewind(pass, mark);
     ce_pass_leave(pass);
-    ce_pass_enter(pass);
+    ce_pass_enter(pass, NULL, CE_PASS_FORWARD);
     ck_assert_ptr_eq(cs_pass_make(pass, CS_F32, 1, 16).data, b.data);
     ck_assert_ptr_eq(cs_pass_take(pass).data, a.data);
     ce_pass_leave(pass);
@@ -87,10 +87,10 @@ START_TEST(tensors_of_others_may_be_kept)
     int32_t tokens[6] = { 0 };
     cs_pass *pass = open_pass(NULL, 0);
     begin(pass, CE_PASS_TRAINING);
-    ce_pass_enter(pass);
+    ce_pass_enter(pass, NULL, CE_PASS_FORWARD);
     cs_pass_keep(pass, cs_matrix(tokens, CS_I32, 2, 3));
     ce_pass_leave(pass);
-    ce_pass_enter(pass);
+    ce_pass_enter(pass, NULL, CE_PASS_FORWARD);
     ck_assert_ptr_eq(cs_pass_take(pass).data, tokens);
     ce_pass_leave(pass);
     ce_pass_end(pass);
@@ -111,7 +111,7 @@ static size_t random_walk(cs_pass *pass, bool real)
     holding all = { .count = 0 };
     begin(pass, CE_PASS_TRAINING);
     for (int i = 0; i < 3000; i++) {
-        ce_pass_enter(pass);
+        ce_pass_enter(pass, NULL, CE_PASS_FORWARD);
         cs_tensor tensor = cs_pass_make(pass, CS_U8, 1, 1 + (int64_t)(erand48(state) * 1000));
         if (real)
             memset(tensor.data, i & 255, (size_t)cs_count(tensor));

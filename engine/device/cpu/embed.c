@@ -2,13 +2,12 @@
  * rows of one token are added in order. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
-#include "base/must.h"
+#include "device/need.h"
 
 typedef struct {
     cs_tensor table, positions, y; /* y is the output of forward, and in backward the gradient of that output */
     cs_tensor tokens, starts;
     int64_t first; /* the token that is row 0 of the table */
-    bool whole;    /* whether every token is a row of the table */
     /* in backward: this row of the table does not get the rows of its token; a negative number: every row does */
     int64_t padding;
 } embed_job;
@@ -19,9 +18,7 @@ enum { MIN_ROWS = 8, MIN_COLUMNS = 64 };
 static int64_t entry_at(const embed_job *all, int64_t row)
 {
     int64_t token = ((const int32_t *)all->tokens.data)[row], entry = token - all->first;
-    bool here = entry >= 0 && entry < cs_rows(all->table);
-    CE_ASSERT(token >= 0 && (here || !all->whole));
-    return here ? entry : -1;
+    return entry >= 0 && entry < cs_rows(all->table) ? entry : -1;
 }
 
 /* Returns the row's position in its document if `starts` is present, otherwise its position in its sample. */
@@ -47,11 +44,12 @@ static void embed_chunk(const void *argument, int64_t row, int64_t from, int64_t
     ce_elements_write(all->y, row * width + from, count, sum);
 }
 
+/* Checks that every token is a row of a whole table. */
 static embed_job make_job(cs_tensor table, int64_t first, cs_tensor tokens, cs_tensor starts)
 {
     bool whole = first == CS_WHOLE_TABLE;
-    return (
-        embed_job){ .table = table, .tokens = tokens, .starts = starts, .first = whole ? 0 : first, .whole = whole };
+    ce_need_below("token", tokens, false, whole ? cs_rows(table) : (int64_t)INT32_MAX + 1);
+    return (embed_job){ .table = table, .tokens = tokens, .starts = starts, .first = whole ? 0 : first };
 }
 
 void ce_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, int64_t first, cs_tensor positions,
