@@ -44,7 +44,7 @@ extern const char *const ce_config_four_bits[];            /* the words of `quan
 extern const char *const ce_config_biases[];               /* the words of `lora.bias`, in the order of this enum */
 
 /* Keys of cspeed.lora that have the name, the value and the meaning of a key of PEFT's LoraConfig. */
-enum { CE_PEFT_RANKS, CE_PEFT_ALPHAS, CE_PEFT_LAYERS, CE_PEFT_LAYERS_OF, CE_PEFT_EXCLUDED, CE_PEFT_KEYS };
+enum { CE_PEFT_RANKS, CE_PEFT_ALPHAS, CE_PEFT_LAYERS, CE_PEFT_LAYERS_OF, CE_PEFT_EXCLUDED, CE_PEFT_MODULES, CE_PEFT_TIES, CE_PEFT_KEYS };
 extern const char *const ce_config_peft_keys[CE_PEFT_KEYS]; /* their names */
 /* Returns NULL, or what the value of such a key has to be, if it has another form. */
 const char *ce_config_peft_fault(int key, const json_t *value);

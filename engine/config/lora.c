@@ -27,6 +27,12 @@ static const ce_key keys[] = {
     SUPPORTED(
         "rank_pattern", JSON, lora.peft[CE_PEFT_RANKS], "null", 0, 0, NULL,
         "ranks that differ from r: an object of names of layers, or regular expressions for the ends of their names, and ranks"),
+    SUPPORTED(
+        "modules_to_save", JSON, lora.peft[CE_PEFT_MODULES], "null", 0, 0, NULL,
+        "list of modules that are trained in full beside the adapters, such as \"embed_tokens\", \"lm_head\" or \"norm\": all whose names end with an item"),
+    SUPPORTED(
+        "ensure_weight_tying", JSON, lora.peft[CE_PEFT_TIES], "null", 0, 0, NULL,
+        "true: a head that is tied to the token table stays tied if modules_to_save names one of them; false or null: each is a matrix of its own then"),
     SUPPORTED("alpha_pattern", JSON, lora.peft[CE_PEFT_ALPHAS], "null", 0, 0, NULL,
               "values of alpha that differ from alpha, written as in rank_pattern"),
     SUPPORTED(
@@ -43,7 +49,6 @@ static const ce_key keys[] = {
         "merge", BOOL, lora.merge, "false", 0, 0, NULL,
         "true: cspeed.export writes the whole model with the adapters added to its weights; false: an adapter folder for PEFT"),
     REFUSED("qlora", "false", "its name here is cspeed.quantization_config.load_in_4bit"),
-    REFUSED("modules_to_save", "null", "no module can be trained in full beside the adapters, only biases"),
     REFUSED("init_lora_weights", "true",
             "adapters are always initialized by PEFT's default: A uniform within 1/sqrt(inputs), B zero"),
     REFUSED("lora_alpha", "null", "its name here is cspeed.lora.alpha"),
@@ -58,7 +63,8 @@ const ce_section ce_lora_sections[] = { { "cspeed.lora", CE_KEYS(keys) } };
 const char *const ce_config_peft_keys[CE_PEFT_KEYS] = {
     [CE_PEFT_RANKS] = "rank_pattern",         [CE_PEFT_ALPHAS] = "alpha_pattern",
     [CE_PEFT_LAYERS] = "layers_to_transform", [CE_PEFT_LAYERS_OF] = "layers_pattern",
-    [CE_PEFT_EXCLUDED] = "exclude_modules",
+    [CE_PEFT_EXCLUDED] = "exclude_modules",   [CE_PEFT_MODULES] = "modules_to_save",
+    [CE_PEFT_TIES] = "ensure_weight_tying",
 };
 
 /* ---- forms of values ---- */
@@ -116,6 +122,10 @@ const char *ce_config_peft_fault(int key, const json_t *value)
     case CE_PEFT_LAYERS:
         return is_index(value) || is_list(value, is_index) ? NULL
                                                            : "the number of a layer is needed, or a list of numbers";
+    case CE_PEFT_MODULES:
+        return is_list(value, is_name) ? NULL : "a list of names is needed";
+    case CE_PEFT_TIES:
+        return json_is_boolean(value) ? NULL : "true or false is needed";
     default:
         return is_name(value) || is_list(value, is_name) ? NULL : "a name is needed, or a list of names";
     }

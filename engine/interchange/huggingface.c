@@ -195,16 +195,24 @@ void ce_huggingface_remove_tensor(ce_source *source, int64_t tensor)
     memmove(&source->tensors[tensor], &source->tensors[tensor + 1], behind * sizeof *source->tensors);
 }
 
-void ce_huggingface_add_rows(ce_source *source, int64_t whole, char *name, int64_t first, int64_t rows)
+int64_t ce_huggingface_copy_tensor(ce_source *source, int64_t tensor, char *name)
 {
     folder_source *weights = source->private_data;
     int64_t at = source->count++;
     source->tensors = grown(source->tensors, at + 1, sizeof *source->tensors);
     weights->places = grown(weights->places, at + 1, sizeof *weights->places);
+    weights->places[at] = weights->places[tensor];
+    source->tensors[at] = source->tensors[tensor];
+    source->tensors[at].name = weights->places[at].name = name;
+    return at;
+}
+
+void ce_huggingface_add_rows(ce_source *source, int64_t whole, char *name, int64_t first, int64_t rows)
+{
+    folder_source *weights = source->private_data;
+    int64_t at = ce_huggingface_copy_tensor(source, whole, name);
     ce_source_tensor from = source->tensors[whole];
-    weights->places[at] = weights->places[whole];
     weights->places[at].offset += first * from.shape[2] * (int64_t)cs_dtype_bytes(from.dtype);
-    weights->places[at].name = name;
     source->tensors[at] =
         (ce_source_tensor){ .name = name, .dtype = from.dtype, .dims = 2, .shape = { rows, from.shape[2] } };
 }

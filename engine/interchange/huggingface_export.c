@@ -38,14 +38,15 @@ static cs_status choose(ce_source *source, ce_huggingface_output *all, ce_huggin
     if (!lora && choice.merge)
         return ce_fail(CS_BAD_CONFIG, "--merge: the checkpoint has no adapters to merge");
     if (choice.merge)
-        return ce_peft_merge(source, lora);
-    if (!lora)
+        ce_peft_merge(source, lora);
+    if (choice.merge || !lora)
         return CS_OK;
     *config = all->config = ce_peft_config(lora, json_string_value(json_object_get(provenance, "model_folder")));
     all->adapter = true;
     if (!choice.typed)
         all->dtype = CS_F32;
-    return ce_peft_adapters(source, lora);
+    ce_peft_adapters(source, lora);
+    return CS_OK;
 }
 
 static cs_status write_gguf(const ce_huggingface_output *all, const char *type, ce_source *source)

@@ -8,6 +8,8 @@
 /* Changes the name of a tensor. The source takes ownership of `name`. */
 void ce_huggingface_rename_tensor(ce_source *source, int64_t tensor, char *name);
 void ce_huggingface_remove_tensor(ce_source *source, int64_t tensor);
+/* Adds a tensor with the values of `tensor`, and returns its index. The source takes ownership of `name`. */
+int64_t ce_huggingface_copy_tensor(ce_source *source, int64_t tensor, char *name);
 /* Adds a tensor of the rows `first` to `first + rows - 1` of `whole`. `whole` has three dimensions; the first two are
  * counted as rows. The source takes ownership of `name`. */
 void ce_huggingface_add_rows(ce_source *source, int64_t whole, char *name, int64_t first, int64_t rows);

@@ -239,6 +239,14 @@ cs_status ce_huggingface_open_model(cs_model **model, ce_model_facts *facts, ce_
     return ce_models_open(model, facts, doc, config, "");
 }
 
+/* Gives a head that is no longer tied (facts->untied) the values of the token table, unless the folder has its values. */
+static void copy_table(ce_source *source, const ce_model_facts *facts)
+{
+    int64_t table = facts->untied ? ce_source_find(source, facts->untied_of) : -1;
+    if (table >= 0 && ce_source_find(source, facts->untied) < 0)
+        ce_huggingface_copy_tensor(source, table, ce_must_copy(facts->untied));
+}
+
 cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const ce_model_facts *facts)
 {
     bool differs;
@@ -250,6 +258,7 @@ cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const 
                        "(\"tie_word_embeddings\": true)",
                        ce_huggingface_first_file(source), facts->alias, facts->alias_of);
     remove_alias(source, facts);
+    copy_table(source, facts);
     rename_experts(source, model);
     return CS_OK;
 }

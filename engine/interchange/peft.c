@@ -38,7 +38,6 @@ static cs_status check_idle(const json_t *config, const char *path)
     } keys[] = {
         { "use_qalora", "weights are not quantized" },
         { "lora_bias", "B has no bias" },
-        { "modules_to_save", "only adapters and biases are read" },
         { "layer_replication", "layers are not repeated" },
         { "megatron_config", "cspeed.mesh.tp says over how many ranks layers are divided" },
         { "trainable_token_indices", "only adapters are read" },
@@ -175,24 +174,44 @@ static int64_t find_beside(const layered *over, const char *name, const char *wo
     return ce_source_find(&over->inner, other);
 }
 
-/* Returns the name that a tensor of the checkpoint has in a folder of PEFT. Only adapters and trained biases have such
- * a name; for all other tensors the result is NULL. The caller frees the name. */
+#define MODEL "base_model.model."
+
+/* Returns the second name of a tensor, such as that of a head that is tied to it; NULL if it has none. */
+static const char *second_name(const layered *over, const char *name)
+{
+    const json_t *second = json_object_get(over->lora, "second");
+    const char *of = json_string_value(json_object_get(second, "of"));
+    return of && strcmp(of, name) == 0 ? json_string_value(json_object_get(second, "name")) : NULL;
+}
+
+static bool is_tied(const layered *over)
+{
+    return json_is_true(json_object_get(json_object_get(over->lora, "second"), "tied"));
+}
+
+static bool is_saved(const layered *over, const char *name)
+{
+    const char *second = second_name(over, name);
+    return ce_peft_saves(over->lora, name) || (second && ce_peft_saves(over->lora, second));
+}
+
+/* Returns the name that a tensor of the checkpoint has in a folder of PEFT. Only adapters, trained biases and
+ * modules_to_save have such a name; for all other tensors the result is NULL. The caller frees the name. */
 static char *name_in_folder(const layered *over, const char *name)
 {
     static const char word[] = ".bias";
     size_t length = strlen(name), tail = sizeof word - 1;
     bool bias = ce_ends_with(name, word);
     bool adapted = bias && find_beside(over, name, "bias", "lora_A.weight") >= 0;
-    const char *which = bias_word(over->lora);
-    char *made = NULL;
+    const char *which = bias_word(over->lora), *second = is_tied(over) ? NULL : second_name(over, name);
+    if (is_saved(over, name))
+        return ce_must_print(MODEL "%s", second ? second : name);
     if (bias && strcmp(which, "all") != 0 && !(adapted && strcmp(which, "lora_only") == 0))
         return NULL;
     if (!bias && !is_adapter(name))
         return NULL;
-    if (asprintf(&made, "base_model.model.%.*s%s%s", (int)(length - (bias ? tail : 0)), name,
-                 adapted ? ".base_layer" : "", bias ? word : "") < 0)
-        ce_fatal(CS_NO_MEMORY, "out of memory for a tensor's name");
-    return made;
+    return ce_must_print(MODEL "%.*s%s%s", (int)(length - (bias ? tail : 0)), name, adapted ? ".base_layer" : "",
+                         bias ? word : "");
 }
 
 static void close_layered(ce_source *source)
@@ -210,31 +229,31 @@ static void close_layered(ce_source *source)
     free(over);
 }
 
-static cs_status list(ce_source *source, bool adapters)
+/* Adds tensor number i of `inner` under a name, which the source then owns. */
+static void add(ce_source *source, int64_t i, char *name)
 {
     layered *over = source->private_data;
-    size_t capacity = (size_t)over->inner.count + 1;
-    source->tensors = calloc(capacity, sizeof *source->tensors);
-    over->from = calloc(capacity, sizeof *over->from);
-    over->names = calloc(capacity, sizeof *over->names);
-    if (!source->tensors || !over->from || !over->names)
-        return ce_fail(CS_NO_MEMORY, "out of memory for a list of tensors");
+    over->from[source->count] = i;
+    over->names[source->count] = name;
+    source->tensors[source->count] = over->inner.tensors[i];
+    source->tensors[source->count++].name = name;
+}
+
+static void list(ce_source *source, bool adapters)
+{
+    layered *over = source->private_data;
+    size_t capacity = (size_t)over->inner.count + 2; /* one tensor may have two names */
+    source->tensors = ce_must_alloc(capacity * sizeof *source->tensors);
+    over->from = ce_must_alloc(capacity * sizeof *over->from);
+    over->names = ce_must_alloc(capacity * sizeof *over->names);
     for (int64_t i = 0; i < over->inner.count; i++) {
-        const ce_source_tensor *tensor = &over->inner.tensors[i];
-        char *name = adapters                   ? name_in_folder(over, tensor->name)
-                     : is_adapter(tensor->name) ? NULL
-                                                : strdup(tensor->name);
-        if (!name && !adapters && !is_adapter(tensor->name))
-            return ce_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
-        if (!name)
-            continue;
-        over->from[source->count] = i;
-        over->names[source->count] = name;
-        source->tensors[source->count] = *tensor;
-        source->tensors[source->count].name = name;
-        source->count++;
+        const char *given = over->inner.tensors[i].name, *second = second_name(over, given);
+        char *name = adapters ? name_in_folder(over, given) : is_adapter(given) ? NULL : ce_must_copy(given);
+        if (name)
+            add(source, i, name);
+        if (adapters && second && is_tied(over) && is_saved(over, given))
+            add(source, i, ce_must_print(MODEL "%s", second));
     }
-    return CS_OK;
 }
 
 static cs_status read_adapter(ce_source *source, int64_t tensor, ce_range range, void *to, cs_dtype dtype)
@@ -243,19 +262,17 @@ static cs_status read_adapter(ce_source *source, int64_t tensor, ce_range range,
     return over->inner.read(&over->inner, over->from[tensor], range, to, dtype);
 }
 
-static cs_status put_over(ce_source *source, bool adapters, const json_t *lora)
+static void put_over(ce_source *source, bool adapters, const json_t *lora)
 {
-    layered *over = calloc(1, sizeof *over);
-    if (!over)
-        return ce_fail(CS_NO_MEMORY, "out of memory for reading adapters");
+    layered *over = ce_must_alloc(sizeof *over);
     *over = (layered){ .inner = *source, .lora = lora, .held = -1 };
     *source = (ce_source){ .read = read_adapter, .close = close_layered, .private_data = over };
-    return list(source, adapters);
+    list(source, adapters);
 }
 
-cs_status ce_peft_adapters(ce_source *source, const json_t *lora)
+void ce_peft_adapters(ce_source *source, const json_t *lora)
 {
-    return put_over(source, true, lora);
+    put_over(source, true, lora);
 }
 
 /* ---- merging ---- */
@@ -390,13 +407,12 @@ static cs_status read_merged(ce_source *source, int64_t tensor, ce_range range, 
     return read_sum(source, tensor, range, to, dtype);
 }
 
-cs_status ce_peft_merge(ce_source *source, const json_t *lora)
+void ce_peft_merge(ce_source *source, const json_t *lora)
 {
-    CE_TRY(put_over(source, false, lora));
+    put_over(source, false, lora);
     layered *over = source->private_data;
     source->read = read_merged;
-    over->buffer = malloc(CE_SOURCE_BUFFER);
-    return over->buffer ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for merging adapters");
+    over->buffer = ce_must_alloc(CE_SOURCE_BUFFER);
 }
 
 double ce_peft_rounding(const ce_source *source)

@@ -23,10 +23,10 @@ json_t *ce_peft_config(const json_t *lora, const char *base);
 
 /* These functions replace *source, which is the source of a checkpoint. The new source owns the old one. `lora` is the
  * object "lora" of the checkpoint's provenance, and must live as long as the new source. The new source of
- * ce_peft_adapters has only the adapters' tensors and the trained biases, under PEFT's names. The new source of
+ * ce_peft_adapters has only the adapters' tensors, the trained biases and modules_to_save, under PEFT's names. The new source of
  * ce_peft_merge has only the model's tensors, with the adapters added (in fp32, rounded once). */
-cs_status ce_peft_adapters(ce_source *source, const json_t *lora);
-cs_status ce_peft_merge(ce_source *source, const json_t *lora);
+void ce_peft_adapters(ce_source *source, const json_t *lora);
+void ce_peft_merge(ce_source *source, const json_t *lora);
 /* Returns how far rounding to the type of the merged weights has moved those that were read from the source of
  * ce_peft_merge, relative to how far the adapters have: the ratio of the root mean squares; 0 for fp32. */
 double ce_peft_rounding(const ce_source *source);

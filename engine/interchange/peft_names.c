@@ -7,10 +7,12 @@
 #include <string.h>
 
 /* The forms of regular expressions around the given one: as re.fullmatch compares target_modules, as keys of rank_pattern
- * are compared, and the beginning of a name up to the number of a layer, with and without layers_pattern. */
+ * are compared, the beginning of a name up to the number of a layer, with and without layers_pattern, and a module of
+ * modules_to_save with the modules inside it. */
 #define WHOLE "\\A(?:%s)\\z"
 #define END "\\A(.*\\.)?(%s)$"
 #define LAYER_OF "\\A(?:^|.*?\\.)%s\\.\\d+\\."
+#define INSIDE "\\A(^|.*\\.)%s($|\\..*)"
 #define LAYER "\\A.*?\\.[^.]*\\.\\d+\\."
 
 /* Returns the length of what the expression matches at the beginning of the text; 0 if it does not match. */
@@ -91,6 +93,34 @@ static bool has_layer(const json_t *layers, int64_t number)
     return false;
 }
 
+/* ---- modules_to_save ---- */
+
+bool ce_peft_saves(const json_t *lora, const char *parameter)
+{
+    size_t index;
+    json_t *item;
+    json_array_foreach (key_of(lora, "modules_to_save"), index, item) {
+        size_t tail = json_string_length(item);
+        for (const char *dot = strchr(parameter, '.'); dot; dot = strchr(dot + 1, '.'))
+            if ((size_t)(dot - parameter) >= tail && strncmp(dot - tail, json_string_value(item), tail) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* Returns true if the layer is inside a module of modules_to_save, where PEFT adds no adapters. */
+static bool is_inside_saved(const json_t *lora, const char *layer)
+{
+    size_t index;
+    json_t *item;
+    json_array_foreach (key_of(lora, "modules_to_save"), index, item) {
+        CE_FREED char *expression = ce_must_print(INSIDE, json_string_value(item));
+        if (match(expression, layer))
+            return true;
+    }
+    return false;
+}
+
 /* ---- ranks ---- */
 
 /* Returns the value of the first key, a regular expression, that matches the end of the module's name. */
@@ -110,7 +140,7 @@ bool ce_peft_choose(const void *lora, const char *layer, int64_t *r, double *alp
 {
     const json_t *targets = json_object_get(lora, "targets"), *layers = key_of(lora, "layers_to_transform");
     const char *all = json_string_value(targets);
-    if (ce_peft_matches(key_of(lora, "exclude_modules"), layer) ||
+    if (ce_peft_matches(key_of(lora, "exclude_modules"), layer) || is_inside_saved(lora, layer) ||
         !((all && strcmp(all, "all-linear") == 0) || ce_peft_matches(targets, layer)) ||
         (layers && !has_layer(layers, layer_number(key_of(lora, "layers_pattern"), layer))))
         return false;
@@ -145,6 +175,9 @@ cs_status ce_peft_check_names(const json_t *lora)
         CE_TRY(check("layers_pattern", json_string_value(layers)));
     json_array_foreach (layers, index, item) {
         CE_TRY(check("layers_pattern", json_string_value(item)));
+    }
+    json_array_foreach (key_of(lora, "modules_to_save"), index, item) {
+        CE_TRY(check("modules_to_save", json_string_value(item)));
     }
     for (int i = 0; i < 2; i++)
         json_object_foreach ((json_t *)key_of(lora, maps[i]), pattern, item) {

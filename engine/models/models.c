@@ -77,16 +77,21 @@ static cs_status open_text(cs_model **model, ce_model_facts *facts, ce_json *doc
     }
     int key_count;
     CE_FREED ce_key *known = ce_family_keys(family->keys, family->key_count, &key_count);
+    ce_model_facts given = *facts;
+    if (given.untied)
+        json_object_set_new(config, "tie_word_embeddings", json_false());
     ce_other_keys_rename(type, config, doc, path);
     CE_FREED ce_key *keys = ce_other_keys_add(known, &key_count, config, doc, path);
     CE_FREED void *settings = ce_must_alloc(family->settings_bytes);
     ce_keys_fill(doc, config, path, settings, keys, key_count);
     cs_status status = ce_json_verdict(doc);
-    ce_cut_group tp = facts->tp.size ? facts->tp : (ce_cut_group){ .size = 1 };
+    ce_cut_group tp = given.tp.size ? given.tp : (ce_cut_group){ .size = 1 };
     if (status == CS_OK)
         status = family->build(model, facts, &(ce_family_input){ settings, config, doc, path, tp });
     facts->architecture = family->architecture;
     facts->tp = tp;
+    facts->untied = given.untied;
+    facts->untied_of = given.untied_of;
     return status;
 }
 

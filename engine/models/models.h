@@ -19,6 +19,9 @@ typedef struct {
     /* Set by the caller before the model is opened: the tensor-parallel group over which the model's layers are cut. A
      * size of 0 means that there is no such group. */
     ce_cut_group tp;
+    /* Set by the caller too: if not NULL, a head that config.json ties to the token table gets a table of its own, the
+     * parameter `untied`, whose first values are those of the parameter `untied_of`. */
+    const char *untied, *untied_of;
 } ce_model_facts;
 
 /* Builds the model that an object of Hugging Face's config.json describes. `path` is the path of the object in doc, for

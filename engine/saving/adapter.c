@@ -1,8 +1,10 @@
 /* adapter.c - cspeed.lora.adapter: loads the initial values of LoRA adapters from a folder in PEFT's format. */
 #include "saving/saving.h"
 #include "base/log.h"
+#include "base/must.h"
 #include "comm/collective_status.h"
 #include "interchange/huggingface.h"
+#include "interchange/huggingface_folder.h"
 #include "interchange/peft.h"
 
 #include <stdlib.h>
@@ -56,9 +58,10 @@ static cs_status check_shapes(const cs_engine *engine, const ce_source *source)
         const ce_source_tensor *tensor = &source->tensors[i];
         const ce_unit_entry *entry = ce_model_find(engine->model, tensor->name);
         if (!entry || !ce_adapter_has(entry))
-            return ce_fail(CS_BAD_FILE,
-                           "%s: tensor %s does not belong to a layer of this model that \"target_modules\" names",
-                           engine->settings->lora.adapter, tensor->name);
+            return ce_fail(
+                CS_BAD_FILE,
+                "%s: tensor %s does not belong to a layer of this model that \"target_modules\" names, nor to modules_to_save",
+                engine->settings->lora.adapter, tensor->name);
         const int64_t *whole = entry->cut.whole;
         if (tensor->dims != entry->param.value.dims ||
             memcmp(tensor->shape, whole, (size_t)tensor->dims * sizeof *whole) != 0)
@@ -69,10 +72,23 @@ static cs_status check_shapes(const cs_engine *engine, const ce_source *source)
     return CS_OK;
 }
 
+/* Gives a tensor of modules_to_save that has two names, such as a table with a tied head, the model's name of it. */
+static void rename_second(ce_source *source, const ce_model_facts *facts)
+{
+    int64_t second = facts->alias ? ce_source_find(source, facts->alias) : -1;
+    if (second < 0)
+        return;
+    if (ce_source_find(source, facts->alias_of) >= 0)
+        ce_huggingface_remove_tensor(source, second);
+    else
+        ce_huggingface_rename_tensor(source, second, ce_must_copy(facts->alias_of));
+}
+
 static cs_status read_all(cs_engine *engine)
 {
     ce_source source;
     CE_TRY(ce_huggingface_open_adapter(&source, engine->settings->lora.adapter));
+    rename_second(&source, &engine->facts);
     cs_status status = check_shapes(engine, &source);
     for (int i = 0; i < engine->model->count && status == CS_OK; i++)
         status = ce_pretrained_read(engine, &source, i, true);
@@ -110,6 +126,10 @@ json_t *ce_lora_record(const cs_engine *engine)
         return NULL;
     json_t *record = ce_lora_describe(&engine->settings->lora);
     json_object_set_new(record, "fan_in_fan_out", json_boolean(engine->lora.fan_in_fan_out));
+    if (engine->settings->lora.peft[CE_PEFT_MODULES] && engine->facts.alias)
+        json_object_set_new(record, "second",
+                            json_pack("{s:s, s:s, s:b}", "name", engine->facts.alias, "of", engine->facts.alias_of,
+                                      "tied", engine->model->units[engine->model->count - 1]->shared_count > 0));
     if (engine->base_digest[0])
         json_object_set_new(record, "base_sha256", json_string(engine->base_digest));
     return record;

@@ -36,12 +36,25 @@ static void drop(piece_list *list)
     free(list->piece);
 }
 
+/* True if the parameters are used but not trained, and the adapter comes from its own folder (`eval --adapter`). */
+static bool takes_adapter(const cs_engine *engine)
+{
+    return engine->config->reads && engine->settings->lora.adapter;
+}
+
+/* A checkpoint in which the head is tied has only the table, and an adapter of `eval --adapter` may untie the head. */
+static const char *name_of(const cs_engine *engine, const ce_unit_entry *entry)
+{
+    const char *untied = takes_adapter(engine) ? engine->facts.untied : NULL;
+    return untied && strcmp(untied, entry->full_name) == 0 ? engine->facts.untied_of : entry->full_name;
+}
+
 /* Lists one parameter's master values and, if `states` is true, its optimizer slots, which have PyTorch's flattened
  * names. */
-static void list_parameter(piece_list *list, const ce_zero *zero, const ce_shard_piece *from, bool states)
+static void list_parameter(piece_list *list, const cs_engine *engine, const ce_shard_piece *from, bool states)
 {
     const ce_cut *cut = &from->entry->cut;
-    ce_piece piece = { .name = from->entry->full_name,
+    ce_piece piece = { .name = name_of(engine, from->entry),
                        .folder = "weights",
                        .dtype = from->dtype,
                        .dims = from->part.dims,
@@ -52,10 +65,10 @@ static void list_parameter(piece_list *list, const ce_zero *zero, const ce_shard
                        .pitch = from->pitch };
     append(list, piece);
     for (int slot = 0; states && slot < CE_OPTIM_SLOTS && from->slots[slot]; slot++) {
-        const ce_optimizer *optimizer = &zero->groups->group[from->entry->group].optimizer;
+        const ce_optimizer *optimizer = &engine->zero.groups->group[from->entry->group].optimizer;
         piece.name = ce_must_print("state.%s.%s", from->entry->full_name, optimizer->slot_names[slot]);
         piece.folder = "optim";
-        piece.dtype = zero->precision.slots;
+        piece.dtype = engine->zero.precision.slots;
         piece.data = from->slots[slot];
         append(list, piece);
     }
@@ -80,12 +93,6 @@ static void list_averages(piece_list *list, const ce_average *average)
     }
 }
 
-/* True if the parameters are used but not trained, and the adapter comes from its own folder (`eval --adapter`). */
-static bool takes_adapter(const cs_engine *engine)
-{
-    return engine->config->reads && engine->settings->lora.adapter;
-}
-
 /* Lists this rank's pieces of every unit. The pieces that all ranks save cover each tensor exactly once, at every stage;
  * those that they load contain copies too. */
 static void list_pieces(cs_engine *engine, piece_list *list, bool states, bool loads)
@@ -95,7 +102,7 @@ static void list_pieces(cs_engine *engine, piece_list *list, bool states, bool l
         int count = (loads ? ce_shard_held_pieces : ce_shard_pieces)(engine->shards[i], pieces);
         for (int at = 0; at < count; at++)
             if (!(pieces[at].entry->lora && takes_adapter(engine)))
-                list_parameter(list, &engine->zero, &pieces[at], states);
+                list_parameter(list, engine, &pieces[at], states);
     }
 }
 

@@ -18,7 +18,7 @@
 #include <string.h>
 
 /* Opens the model that cspeed.model describes: a JSON object, or a folder that contains config.json. */
-static cs_status open_named_model(cs_engine *engine)
+cs_status ce_initialize_model(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
     CE_TRY(ce_config_need_model(engine->config));
@@ -80,7 +80,7 @@ static cs_status open_model(cs_engine *engine, cs_model *model)
                        "not supported: cspeed.mesh.sequence with a model of the program's own, because its "
                        "layers do not say where the rows of their tensors may be divided");
     if (!model)
-        CE_TRY(open_named_model(engine));
+        CE_TRY(ce_initialize_model(engine));
     if (engine->model->count == 0)
         return ce_fail(CS_BAD_CONFIG, "the model has no unit");
     CE_TRY(ce_lora_open(engine));

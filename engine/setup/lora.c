@@ -108,11 +108,79 @@ static cs_status check_targets(const cs_model *model, const json_t *targets)
     return all.name ? refuse_target(all.name, all.head) : CS_OK;
 }
 
+/* ---- modules_to_save ---- */
+
+/* PEFT trains a copy of each module, so that a tied head gets a table of its own if it is such a module or if its table
+ * is: only one of the two may be trained, or each for itself. */
+static cs_status untie(cs_engine *engine, const ce_lora_settings *settings, const json_t *lora)
+{
+    ce_model_facts *facts = &engine->facts;
+    bool tied = facts->alias && engine->model->units[engine->model->count - 1]->shared_count;
+    bool named = tied && (ce_peft_saves(lora, facts->alias) || ce_peft_saves(lora, facts->alias_of));
+    if (!named || json_is_true(settings->peft[CE_PEFT_TIES]))
+        return CS_OK;
+    if (facts->wrapped)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: cspeed.lora.modules_to_save with the tied head of model_type \"%s\": set "
+                       "cspeed.lora.ensure_weight_tying to true",
+                       facts->wrapped->type);
+    facts->untied = facts->alias;
+    facts->untied_of = facts->alias_of;
+    cs_model_free(engine->model);
+    json_decref(engine->model_json);
+    engine->model_json = NULL;
+    ce_log(CE_LOG_INFO, "cspeed.lora.modules_to_save: %s and %s are two matrices from now on, and were one",
+           facts->untied, facts->untied_of);
+    return ce_initialize_model(engine);
+}
+
+/* True if modules_to_save chooses the parameter, or the second name of a table that stays tied. */
+static bool is_saved(const cs_engine *engine, const json_t *lora, const ce_unit_entry *entry)
+{
+    const ce_model_facts *facts = &engine->facts;
+    bool tied = facts->alias && strcmp(entry->full_name, facts->alias_of) == 0;
+    return !entry->lora && (ce_peft_saves(lora, entry->full_name) || (tied && ce_peft_saves(lora, facts->alias)));
+}
+
+/* Fails if an item of modules_to_save is not the end of any module's name. */
+static cs_status check_modules(const cs_engine *engine, const json_t *modules)
+{
+    size_t index;
+    json_t *item;
+    json_array_foreach (modules, index, item) {
+        bool found = false;
+        json_auto_t *one = json_pack("{s:{s:[O]}}", "peft", "modules_to_save", item);
+        for (int i = 0; i < engine->model->count; i++)
+            for (int at = 0; at < engine->model->units[i]->entry_count; at++)
+                found |= is_saved(engine, one, engine->model->units[i]->entries[at]);
+        if (!found)
+            return ce_fail(CS_BAD_CONFIG,
+                           "cspeed.lora.modules_to_save: the model has no module whose name ends with \"%s\"",
+                           json_string_value(item));
+    }
+    return CS_OK;
+}
+
+/* Trains the parameters of modules_to_save in full. */
+static void train_modules(const cs_engine *engine, const json_t *lora)
+{
+    int64_t elements = 0;
+    for (int i = 0; i < engine->model->count; i++)
+        for (int at = 0; at < engine->model->units[i]->entry_count; at++) {
+            ce_unit_entry *entry = engine->model->units[i]->entries[at];
+            if (!is_saved(engine, lora, entry))
+                continue;
+            entry->param.frozen = false;
+            elements += ce_cut_count(&entry->cut);
+        }
+    if (elements)
+        ce_log(CE_LOG_INFO, "LoRA: %lld elements of modules_to_save are trained too", (long long)elements);
+}
+
 /* ---- adapters ---- */
 
 static cs_status attach(cs_engine *engine, ce_lora_settings *settings)
 {
-    int64_t before = engine->model->parameters;
     json_auto_t *lora = ce_lora_describe(settings);
     ce_lora_sizes sizes = { .dropout = settings->dropout,
                             .rslora = settings->rslora,
@@ -122,6 +190,9 @@ static cs_status attach(cs_engine *engine, ce_lora_settings *settings)
                             .choose = ce_peft_choose,
                             .from = lora };
     CE_TRY(ce_peft_check_names(lora));
+    CE_TRY(untie(engine, settings, lora));
+    CE_TRY(check_modules(engine, settings->peft[CE_PEFT_MODULES]));
+    int64_t before = engine->model->parameters;
     CE_TRY(check_targets(engine->model, settings->targets));
     CE_TRY(ce_lora_attach(&engine->lora, engine->model, &sizes));
     const char *expression = json_string_value(settings->targets);
@@ -133,6 +204,7 @@ static cs_status attach(cs_engine *engine, ce_lora_settings *settings)
            (long long)settings->r, ce_lora_scale(settings->r, settings->alpha, settings->rslora),
            settings->peft[CE_PEFT_RANKS] || settings->peft[CE_PEFT_ALPHAS] ? ", and others by patterns" : "", names,
            (long long)(engine->model->parameters - before));
+    train_modules(engine, lora);
     return CS_OK;
 }
 

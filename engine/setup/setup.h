@@ -40,6 +40,10 @@ cs_status ce_memory_fit_address_space(void);
  * call it before any operation of the device. */
 cs_status ce_cpu_isa_agree(cs_engine *engine);
 
+/* initialize.c: opens the model that cspeed.model names. To be called again, when the model is freed, if engine->facts
+ * asks for another form of it. */
+cs_status ce_initialize_model(cs_engine *engine);
+
 /* ---- lora.c: cspeed.lora ---- */
 /* If the configuration asks for adapters, adds them to the model and freezes all other parameters. Call this function
  * when the model is open and before the layout of its parameters is computed. */

@@ -610,6 +610,7 @@ static const cl_rule rules[] = {
     { "quantization_bit", bits, "cspeed.quantization_config.load_in_4bit" },
     { "double_quantization bnb_4bit_use_double_quant", truth, "cspeed.quantization_config.bnb_4bit_use_double_quant" },
     { "lora_target target_modules lora_target_modules", targets, "cspeed.lora.targets" },
+    { "modules_to_save lora_modules_to_save additional_target", list, "cspeed.lora.modules_to_save" },
     { "lora_target_linear", if_on, "cspeed.lora.targets=\"all-linear\"" },
     { "max_length max_seq_length sequence_len cutoff_len seq_length", same, "cspeed.data.seq_len" },
     { "packing sample_packing neat_packing", packing, "cspeed.data.packing" },

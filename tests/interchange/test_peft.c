@@ -26,6 +26,10 @@
     "cspeed.lora={\"r\": 3, \"targets\": [\"c_attn\", \"c_fc\"], \"layers_to_transform\": 1, \"layers_pattern\": \"h\", " \
     "\"dora\": true}"
 #define EXPRESSION "cspeed.lora={\"r\": 3, \"targets\": \".*\\\\.1\\\\.(attn|mlp)\\\\.c_[pa].*\"}"
+#define SAVED                                                                                                          \
+    "cspeed.lora={\"r\": 3, \"targets\": \"all-linear\", \"modules_to_save\": [\"wte\", \"ln_f\", \"1.mlp.c_proj\"]}"
+#define TIED                                                                                                           \
+    "cspeed.lora={\"r\": 3, \"targets\": [\"c_attn\"], \"modules_to_save\": [\"lm_head\"], \"ensure_weight_tying\": true}"
 
 static const run_spec plain = { .world = 1, .steps = 3, .precision = "fp32" };
 
@@ -144,6 +148,8 @@ START_TEST(folders_hold_what_was_trained)
     check_folders(PATTERNS);
     check_folders(LAYERS);
     check_folders(EXPRESSION);
+    check_folders(SAVED);
+    check_folders(TIED);
 }
 END_TEST
 
@@ -248,7 +254,9 @@ START_TEST(other_adapters_are_refused_by_name)
            "adapter_config.json: \"bias\" is \"some\": possible are \"none\", \"all\" and \"lora_only\"");
     refuse("use_qalora", "true", "use_qalora");
     refuse("peft_type", "\"IA3\"", "peft_type");
-    refuse("modules_to_save", "[\"lm_head\"]", "modules_to_save");
+    refuse("modules_to_save", "[\"lm_head\"]", "lm_head.weight is missing");
+    refuse("modules_to_save", "[\"score\"]", "no module whose name ends with \"score\"");
+    refuse("modules_to_save", "\"lm_head\"", "\"modules_to_save\": a list of names is needed");
     refuse("rank_pattern", "{\"c_attn\": 2}", "the shape of tensor");
     refuse("rank_pattern", "{\"c_attn\": 0}", "adapter/adapter_config.json: \"rank_pattern\": an object is needed");
     refuse("rank_pattern", "{\"c_(attn\": 2}",

@@ -140,6 +140,10 @@ static const struct {
       "datasets.split: members of a data set|name: 你好", "" },
     { "adapter: lora\nlora_r: 4\nlora_target_linear: true\n",
       "{\"cspeed\": {\"lora\": {\"r\": 4, \"targets\": \"all-linear\"}}, " REST "}", "", "" },
+    { "finetuning_type: lora\nlora_target: q_proj\nadditional_target: embed_tokens,lm_head\n",
+      "{\"cspeed\": {\"lora\": {\"r\": 8, \"alpha\": 16, \"targets\": [\"q_proj\"], \"modules_to_save\": [\"embed_tokens\", "
+      "\"lm_head\"]}}, " REST "}",
+      "", "" },
     { "lora_target_modules: 'model.layers.[\\d]+.mlp.(up|down)_proj'\nrank_pattern: {up_proj: 4}\n"
       "alpha_pattern: {}\nexclude_modules: [down_proj]\npeft_layers_to_transform: [0, 2]\nlayers_pattern: layers\n",
       "{\"cspeed\": {\"lora\": {\"targets\": \"model.layers.[\\\\d]+.mlp.(up|down)_proj\", \"rank_pattern\": "

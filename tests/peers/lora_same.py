@@ -27,17 +27,17 @@ SMALL = {"vocab_size": VOCAB, "hidden_size": 24, "intermediate_size": 40, "num_h
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
 GPT2 = {"vocab_size": VOCAB, "n_positions": 64, "n_embd": 24, "n_layer": 2, "n_head": 3, "bos_token_id": 0,
         "eos_token_id": 0, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+NEOX = {"vocab_size": VOCAB, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
+        "num_attention_heads": 3, "max_position_embeddings": 64, "rotary_pct": 0.5}
+TIED = {**SMALL, "tie_word_embeddings": True}
 KINDS = {
     "gpt2": ("gpt2", GPT2, {"r": 4, "lora_alpha": 16}),
     "gpt2-all": ("gpt2", GPT2, {"r": 2, "lora_alpha": 3, "target_modules": "all-linear", "use_rslora": True}),
     "llama": ("llama", SMALL, {"r": 4, "lora_alpha": 8}),
-    "llama-all": ("llama", {**SMALL, "tie_word_embeddings": True}, {"r": 3, "lora_alpha": 8,
-                                                                    "target_modules": "all-linear"}),
+    "llama-all": ("llama", TIED, {"r": 3, "lora_alpha": 8, "target_modules": "all-linear"}),
     "llama-some": ("llama", SMALL, {"r": 3, "lora_alpha": 8, "target_modules": ["k_proj", "down_proj", "up_proj"]}),
     "qwen3": ("qwen3", {**SMALL, "head_dim": 10}, {"r": 4, "lora_alpha": 8, "use_rslora": True}),
-    "gpt_neox": ("gpt_neox", {"vocab_size": VOCAB, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
-                              "num_attention_heads": 3, "max_position_embeddings": 64, "rotary_pct": 0.5},
-                 {"r": 4, "lora_alpha": 8}),
+    "gpt_neox": ("gpt_neox", NEOX, {"r": 4, "lora_alpha": 8}),
     "gemma2": ("gemma2", {**SMALL, "head_dim": 8, "pad_token_id": 60}, {"r": 4, "lora_alpha": 8}),
     "gpt2-bias": ("gpt2", GPT2, {"r": 4, "lora_alpha": 16, "bias": "all"}),
     "gpt2-dora": ("gpt2", GPT2, {"r": 4, "lora_alpha": 16, "bias": "lora_only", "use_dora": True,
@@ -60,6 +60,18 @@ KINDS = {
     "qwen2-patterns": ("qwen2", SMALL, {"r": 2, "lora_alpha": 8, "bias": "lora_only", "use_dora": True,
                                         "target_modules": ["k_proj", "q_proj", "v_proj"], "rank_pattern": {"k_proj": 7},
                                         "alpha_pattern": {"1.self_attn.q_proj": 2}}),
+    "llama-saved": ("llama", SMALL, {"r": 4, "lora_alpha": 8, "modules_to_save": ["embed_tokens", "lm_head", "norm"],
+                                     "target_modules": "all-linear"}),
+    "llama-table": ("llama", TIED, {"r": 4, "lora_alpha": 8, "modules_to_save": ["embed_tokens"]}),
+    "llama-head": ("llama", TIED, {"r": 4, "lora_alpha": 8, "modules_to_save": ["lm_head"]}),
+    "llama-both": ("llama", TIED, {"r": 4, "lora_alpha": 8, "modules_to_save": ["embed_tokens", "lm_head"]}),
+    "llama-tied": ("llama", TIED, {"r": 4, "lora_alpha": 8, "modules_to_save": ["embed_tokens"],
+                                   "ensure_weight_tying": True}),
+    "gpt2-saved": ("gpt2", GPT2, {"r": 4, "lora_alpha": 16, "modules_to_save": ["wte", "ln_f", "0.mlp.c_proj"],
+                                  "target_modules": ["c_attn", "c_proj"], "bias": "lora_only"}),
+    "gpt_neox-saved": ("gpt_neox", NEOX, {"r": 4, "lora_alpha": 8, "modules_to_save": ["embed_in", "lm_head"]}),
+    "gemma2-saved": ("gemma2", {**SMALL, "head_dim": 8, "pad_token_id": 60},
+                     {"r": 4, "lora_alpha": 8, "modules_to_save": ["embed_tokens", "lm_head"]}),
     "phi3-all": ("phi3", {**SMALL, "pad_token_id": 60}, {"r": 3, "lora_alpha": 8, "target_modules": "all-linear"}),
 }
 
