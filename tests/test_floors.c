@@ -52,11 +52,12 @@ static const floor_rule rules[] = {
     { "engine/chat", " engine/base engine/json engine/text engine/jinja " },
     { "engine/formats", " engine/base engine/json " },
     { "engine/formats/arrow", " engine/formats " },
-    { "engine/hub", " engine/base engine/json engine/security " },
+    { "engine/gguf", " engine/base engine/json engine/security " },
+    { "engine/hub", " engine/base engine/json engine/security engine/gguf " },
     { "engine/data", " engine/base engine/json engine/text engine/chat engine/formats engine/checkpoint " },
     { "engine/checkpoint", " public engine/base engine/json engine/comm " },
-    { "engine/interchange", " public engine/base engine/json engine/hub engine/security engine/unit engine/text "
-                            "engine/models engine/checkpoint " },
+    { "engine/interchange", " public engine/base engine/json engine/hub engine/gguf engine/security engine/text "
+                            "engine/unit engine/models engine/checkpoint " },
     { "engine/monitor", " engine/base " },
     { "engine/config", " public engine/base engine/json engine/hub engine/optim engine/schedule engine/comm "
                        "engine/models engine/data engine/monitor engine/mesh " },

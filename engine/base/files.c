@@ -259,6 +259,15 @@ cs_status ce_files_sync_directory(const char *path)
     return status;
 }
 
+bool ce_files_cache(char *path, size_t capacity)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int length = cache && *cache == '/' ? snprintf(path, capacity, "%s/cspeed", cache)
+                 : home && *home == '/' ? snprintf(path, capacity, "%s/.cache/cspeed", home)
+                                        : -1;
+    return length >= 0 && (size_t)length < capacity;
+}
+
 static int forget_entry(const char *path, const struct stat *about, int type, struct FTW *place)
 {
     (void)about;

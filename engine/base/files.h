@@ -30,6 +30,10 @@ cs_status ce_files_open(int *descriptor, const char *path);
 cs_status ce_files_read_at(int descriptor, void *bytes, size_t count, int64_t offset, const char *path);
 cs_status ce_files_write_at(int descriptor, const void *bytes, size_t count, int64_t offset, const char *path);
 
+/* Writes the path of cspeed's folder in the user's cache: $XDG_CACHE_HOME/cspeed, or $HOME/.cache/cspeed. Returns false if
+ * neither variable is an absolute path, or if the path is too long. */
+bool ce_files_cache(char *path, size_t capacity);
+
 cs_status ce_files_rename(const char *from, const char *to);
 cs_status ce_files_make_directory(const char *path);
 /* Creates the directory and its parents. Directories that exist already are accepted. */

@@ -114,12 +114,9 @@ static const char *const descriptions[] = {
         "a file of safetensors whose name does not say so. Weights are read from a folder with config.json: "
         "name the file model.safetensors there",
     [GGUF] =
-        "a model of llama.cpp, which is not read here. Convert it once: `pip install gguf accelerate && python -c "
-        "\"import sys, safetensors.torch as s; from transformers import AutoModelForCausalLM as M, AutoTokenizer as "
-        "T; m = M.from_pretrained(sys.argv[1], gguf_file=sys.argv[2]); del m.config.quantization_config; "
-        "m.config.save_pretrained('OUT'); T.from_pretrained(sys.argv[1], "
-        "gguf_file=sys.argv[2]).save_pretrained('OUT'); w = m.state_dict(); s.save_file({k: v.contiguous().clone() for k, v in "
-        "w.items()}, 'OUT/model.safetensors', {'format': 'pt'})\" {folder} {name}`",
+        "a model of llama.cpp, which is read where a model's folder is named (cspeed.model, --model, eval, "
+        "generate) if the file itself is named; its name ends in .gguf. `cspeed import {file} OUT` makes a Hugging "
+        "Face folder of it",
 };
 
 typedef struct {

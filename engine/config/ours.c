@@ -160,15 +160,20 @@ const ce_section ce_ours_output_sections[] = {
     { "cspeed.trace", CE_KEYS(cspeed_trace) },
 };
 
-/* Replaces the name of a model on the Hugging Face Hub by its folder in the cache. `field` is the value of the key
- * `key` of `section`. */
+/* Replaces the name of a model on the Hugging Face Hub by its folder in the cache, and a GGUF file by the folder that
+ * describes it. `field` is the value of the key `key` of `section`. */
 static void find_folder(cs_config *config, const char *section, const char *key, const char **field)
 {
     char folder[CE_HUB_PATH], path[64];
-    if (!*field || !ce_hub_find(folder, *field))
-        return;
+    bool found = false;
     snprintf(path, sizeof path, "%s.%s", section, key);
-    ce_json_note(config->doc, path, "%s is %s, in the cache of the Hugging Face Hub", *field, folder);
+    if (*field && ce_hub_find(&found, folder, *field) != CS_OK) {
+        ce_json_fault(config->doc, path, "%s", cs_error());
+        return;
+    }
+    if (!found)
+        return;
+    ce_json_note(config->doc, path, "%s is %s, in the cache", *field, folder);
     ce_resolve_derive(config, section, key, folder, field);
 }
 

@@ -1,5 +1,8 @@
 /* hub.c - models by their names on the Hugging Face Hub: the cache first, then a download. */
 #include "hub/hub.h"
+#include "base/ends_with.h"
+#include "base/files.h"
+#include "gguf/describe.h"
 #include "hub/fetch.h"
 
 #include <stdio.h>
@@ -31,7 +34,7 @@ static cs_status fetch_description(const ce_hub_place *place)
     return ce_hub_fetch(place, CE_HUB_DESCRIPTION);
 }
 
-bool ce_hub_find(char folder[CE_HUB_PATH], const char *name)
+static bool find_snapshot(char folder[CE_HUB_PATH], const char *name)
 {
     ce_hub_place place;
     if (!ce_hub_place_read(&place, name) || access(name, F_OK) == 0)
@@ -44,6 +47,15 @@ bool ce_hub_find(char folder[CE_HUB_PATH], const char *name)
         ce_clear_error();
     }
     return ce_hub_place_snapshot(folder, &place) && access(folder, R_OK) == 0;
+}
+
+cs_status ce_hub_find(bool *found, char folder[CE_HUB_PATH], const char *name)
+{
+    *found = ce_ends_with(name, ".gguf") && access(name, F_OK) == 0 && !ce_files_is_folder(name);
+    if (*found)
+        return ce_gguf_folder(folder, name);
+    *found = find_snapshot(folder, name);
+    return CS_OK;
 }
 
 void ce_hub_hint(char hint[CE_HUB_HINT], const char *name)

@@ -15,9 +15,12 @@
 enum { CE_HUB_PATH = 4096, CE_HUB_HINT = 1536 };
 
 /* Writes to `folder` the snapshot of the model `name` in the cache, and downloads the model's description if the cache
- * does not have it. Returns false if `name` exists in the file system, is not the name of a model, or is neither in the
- * cache nor on the Hub. A NAME without an ORG is only looked up in the cache: it may be a folder that is missing. */
-bool ce_hub_find(char folder[CE_HUB_PATH], const char *name);
+ * does not have it. *found becomes false if `name` exists in the file system, is not the name of a model, or is neither in
+ * the cache nor on the Hub. A NAME without an ORG is only looked up in the cache: it may be a folder that is missing.
+ *
+ * If `name` is a file whose name ends in ".gguf", `folder` is the folder that describes it (gguf/describe.h). Fails if
+ * that file cannot be read. */
+cs_status ce_hub_find(bool *found, char folder[CE_HUB_PATH], const char *name);
 /* Writes what to do if `name`, which was to be a folder, does not exist: why the download failed and the command that
  * downloads the model, if `name` has the form ORG/NAME; otherwise "". The text begins with ": ". */
 void ce_hub_hint(char hint[CE_HUB_HINT], const char *name);

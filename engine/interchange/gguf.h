@@ -6,10 +6,8 @@
 #ifndef CE_INTERCHANGE_GGUF_H
 #define CE_INTERCHANGE_GGUF_H
 
+#include "gguf/blocks.h"
 #include "interchange/source.h"
-
-/* The values are those of the enum ggml_type. */
-typedef enum { CE_GGUF_F32 = 0, CE_GGUF_F16 = 1, CE_GGUF_Q4_0 = 2, CE_GGUF_Q8_0 = 8, CE_GGUF_BF16 = 30 } ce_gguf_type;
 
 typedef struct {
     const char *file; /* file to write, which must not exist */
@@ -18,9 +16,6 @@ typedef struct {
     const char *tokenizer; /* folder of the tokenizer, or a tokenizer.json; NULL: the file gets no vocabulary */
     const char *chat;      /* chat template; NULL: that of the tokenizer */
 } ce_gguf_output;
-
-/* Finds the type that a user named: "f32", "f16", "bf16", "q8_0" or "q4_0". */
-bool ce_gguf_type_find(ce_gguf_type *type, const char *name);
 
 /* Writes all tensors of the source, which have the model's names. Returns CS_UNSUPPORTED, with a message that names the
  * part, if llama.cpp has no such model or vocabulary. After a failure there is no file. */

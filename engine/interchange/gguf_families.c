@@ -1,5 +1,4 @@
-/* gguf_families.c - how llama.cpp names a model, its sizes and its tensors. */
-#include "base/ends_with.h"
+/* gguf_families.c - the keys of a GGUF file that describe the model, from the model's tensors and its config.json. */
 #include "base/must.h"
 #include "interchange/gguf_parts.h"
 #include "models/models.h"
@@ -7,83 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define GELU "gelu_pytorch_tanh"
-
-static const ce_gguf_family families[] = {
-    { .type = "llama", .arch = "llama", .permuted = true, .function = "silu" },
-    { .type = "mistral", .arch = "llama", .permuted = true, .function = "silu" },
-    { .type = "qwen2", .arch = "qwen2", .function = "silu" },
-    { .type = "qwen3", .arch = "qwen3", .function = "silu" },
-    { .type = "gemma", .arch = "gemma", .plus_one = true, .function = GELU },
-    { .type = "gemma2", .arch = "gemma2", .plus_one = true, .sandwich = true, .period = 2, .function = GELU },
-    { .type = "gemma3_text", .arch = "gemma3", .plus_one = true, .sandwich = true, .period = 6, .function = GELU },
-    { .type = "olmo2", .arch = "olmo2", .after = true, .function = "silu" },
-    { .type = "granite", .arch = "granite", .permuted = true, .function = "silu" },
-    { .type = "smollm3", .arch = "smollm3", .permuted = true, .function = "silu" },
-};
-enum { FAMILIES = sizeof families / sizeof *families };
-
-cs_status ce_gguf_family_find(const ce_gguf_family **family, const json_t *config)
-{
-    const char *type = json_string_value(json_object_get(config, "model_type"));
-    CE_FREED char *known = ce_must_copy("");
-    for (int i = 0; i < FAMILIES; i++) {
-        if (type && strcmp(families[i].type, type) == 0) {
-            *family = &families[i];
-            return CS_OK;
-        }
-        char *longer = ce_must_print("%s%s%s", known, i ? ", " : "", families[i].type);
-        free(known);
-        known = longer;
-    }
-    return ce_fail(CS_UNSUPPORTED, "not supported: GGUF files of model_type %s, because only these are written: %s",
-                   type ? type : "null", known);
-}
-
-/* ---- names of tensors ---- */
-
-static const char *const ends[][2] = {
-    { "model.embed_tokens.weight", "token_embd.weight" },
-    { "model.norm.weight", "output_norm.weight" },
-    { "lm_head.weight", "output.weight" },
-};
-static const char *const parts[][2] = {
-    { "self_attn.q_proj.", "attn_q." },
-    { "self_attn.k_proj.", "attn_k." },
-    { "self_attn.v_proj.", "attn_v." },
-    { "self_attn.o_proj.", "attn_output." },
-    { "self_attn.q_norm.", "attn_q_norm." },
-    { "self_attn.k_norm.", "attn_k_norm." },
-    { "mlp.gate_proj.", "ffn_gate." },
-    { "mlp.up_proj.", "ffn_up." },
-    { "mlp.down_proj.", "ffn_down." },
-    { "input_layernorm.", "attn_norm." },
-    { "pre_feedforward_layernorm.", "ffn_norm." },
-    { "post_feedforward_layernorm.", "post_ffw_norm." },
-};
-
-bool ce_gguf_family_name(char name[128], const ce_gguf_family *family, const char *tensor)
-{
-    int layer, length = 0;
-    bool biases = strcmp(family->arch, "llama") == 0 || strcmp(family->arch, "qwen2") == 0;
-    if ((ce_ends_with(tensor, ".bias") && !biases) || (strcmp(tensor, "lm_head.weight") == 0 && family->plus_one))
-        return false; /* llama.cpp's model has no such tensor */
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (strcmp(ends[i][0], tensor) == 0)
-            return snprintf(name, 128, "%s", ends[i][1]) > 0;
-    if (sscanf(tensor, "model.layers.%d.%n", &layer, &length) != 1 || length == 0)
-        return false;
-    tensor += length;
-    const char *const second[2] = { "post_attention_layernorm.",
-                                    family->sandwich || family->after ? "post_attention_norm." : "ffn_norm." };
-    for (size_t i = 0; i <= sizeof parts / sizeof *parts; i++) {
-        const char *const *pair = i < sizeof parts / sizeof *parts ? parts[i] : second;
-        if (strncmp(tensor, pair[0], strlen(pair[0])) == 0)
-            return snprintf(name, 128, "blk.%d.%s%s", layer, pair[1], tensor + strlen(pair[0])) < 128;
-    }
-    return false;
-}
 
 /* ---- values of config.json ---- */
 
@@ -118,58 +40,47 @@ static double theta(const json_t *config)
     return json_is_number(given) ? json_number_value(given) : number(config, "rope_theta");
 }
 
-static int64_t head_width(const json_t *config)
+/* Returns the shape of the tensor of the first layer. */
+static const int64_t *shape_of(const ce_source *source, const char *name)
 {
-    static const char *const wide[] = { "gemma", "gemma2", "gemma3_text" };
-    const char *type = json_string_value(json_object_get(config, "model_type"));
-    int64_t head = (int64_t)number(config, "head_dim");
-    for (size_t i = 0; i < sizeof wide / sizeof *wide && head <= 0; i++)
-        head = type && strcmp(wide[i], type) == 0 ? 256 : head; /* the default of transformers */
-    return head > 0 ? head : (int64_t)number(config, "hidden_size") / (int64_t)number(config, "num_attention_heads");
+    static const int64_t none[CS_MAX_DIMS] = { 0 };
+    int64_t tensor = ce_source_find(source, name);
+    return tensor < 0 ? none : source->tensors[tensor].shape;
 }
 
-static int64_t key_heads(const json_t *config)
+cs_status ce_gguf_sizes_read(ce_gguf_sizes *sizes, const ce_source *source, const json_t *config)
 {
-    const json_t *given = json_object_get(config, "num_key_value_heads");
-    int64_t heads = json_is_null(given) ? 0 : (int64_t)number(config, "num_key_value_heads");
-    return heads > 0 ? heads : (int64_t)number(config, "num_attention_heads");
+    int64_t q = shape_of(source, "model.layers.0.self_attn.q_proj.weight")[0];
+    int64_t k = shape_of(source, "model.layers.0.self_attn.k_proj.weight")[0];
+    sizes->vocabulary = shape_of(source, "model.embed_tokens.weight")[0];
+    sizes->heads = (int64_t)number(config, "num_attention_heads");
+    sizes->width = sizes->heads > 0 ? q / sizes->heads : 0;
+    sizes->key_heads = sizes->width > 0 ? k / sizes->width : 0;
+    return sizes->key_heads > 0 && sizes->vocabulary > 0
+               ? CS_OK
+               : ce_fail(CS_UNSUPPORTED,
+                         "not supported: a GGUF file of a model without a token table, or without q and "
+                         "k in its first layer");
 }
 
-int64_t ce_gguf_family_heads(const ce_gguf_family *family, const char *tensor, const json_t *config)
+float *ce_gguf_family_factors(int64_t *count, const json_t *config, int64_t width)
 {
-    bool q = strstr(tensor, ".q_proj.") != NULL, k = strstr(tensor, ".k_proj.") != NULL;
-    if (!family->permuted || (!q && !k))
-        return 0;
-    return q ? (int64_t)number(config, "num_attention_heads") : key_heads(config);
-}
-
-float *ce_gguf_family_factors(int64_t *count, const json_t *config)
-{
-    int64_t width = head_width(config);
-    double factor = json_number_value(rope(config, "factor")), low = json_number_value(rope(config, "low_freq_factor"));
-    double high = json_number_value(rope(config, "high_freq_factor"));
-    double before = json_number_value(rope(config, "original_max_position_embeddings"));
-    *count = width / 2;
-    if (strcmp(rope_type(config), "llama3") != 0)
-        return NULL;
-    float *factors = ce_must_alloc((size_t)*count * sizeof *factors);
-    for (int64_t i = 0; i < *count; i++) {
-        double length = 2 * M_PI * pow(theta(config), 2 * (double)i / (double)width);
-        double smooth = (before / length - low) / (high - low);
-        smooth = fmin(fmax(smooth, 0), 1);
-        factors[i] = (float)(1 / ((1 - smooth) / factor + smooth));
-    }
-    return factors;
+    ce_gguf_llama3 scaling = { .theta = theta(config),
+                               .factor = json_number_value(rope(config, "factor")),
+                               .low = json_number_value(rope(config, "low_freq_factor")),
+                               .high = json_number_value(rope(config, "high_freq_factor")),
+                               .before = json_number_value(rope(config, "original_max_position_embeddings")) };
+    return strcmp(rope_type(config), "llama3") == 0 ? ce_gguf_llama3_factors(count, &scaling, width) : NULL;
 }
 
 /* ---- keys ---- */
 
-static cs_status add_rope(ce_gguf_keys *keys, const json_t *config)
+static cs_status add_rope(ce_gguf_keys *keys, const json_t *config, int64_t width)
 {
     const char *type = rope_type(config);
     bool yarn = strcmp(type, "yarn") == 0;
     ce_gguf_key_real(keys, ".rope.freq_base", theta(config));
-    ce_gguf_key_count(keys, ".rope.dimension_count", head_width(config));
+    ce_gguf_key_count(keys, ".rope.dimension_count", width);
     if (strcmp(type, "default") == 0 || strcmp(type, "llama3") == 0)
         return CS_OK;
     if (!yarn && strcmp(type, "linear") != 0)
@@ -182,27 +93,17 @@ static cs_status add_rope(ce_gguf_keys *keys, const json_t *config)
     return CS_OK;
 }
 
-/* Keys that a family has if config.json has a number other than 0 for them. */
-static void add_others(ce_gguf_keys *keys, const ce_gguf_family *family, const json_t *config)
+static void add_numbers(ce_gguf_keys *keys, const ce_gguf_family *family, const json_t *config)
 {
-    static const struct {
-        const char *from, *to;
-        bool count;
-    } others[] = { { "attn_logit_softcapping", ".attn_logit_softcapping", false },
-                   { "final_logit_softcapping", ".final_logit_softcapping", false },
-                   { "sliding_window", ".attention.sliding_window", true },
-                   { "embedding_multiplier", ".embedding_scale", false },
-                   { "residual_multiplier", ".residual_scale", false },
-                   { "attention_multiplier", ".attention.scale", false },
-                   { "logits_scaling", ".logit_scale", false } };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        double value = number(config, others[i].from);
-        if (others[i].count && !family->period)
+    for (int i = 0; i < ce_gguf_setting_count; i++) {
+        const ce_gguf_setting *row = &ce_gguf_settings[i];
+        double value = number(config, row->config);
+        if ((row->windowed && !family->period) || (!row->needed && !(value > 0)))
             continue;
-        if (value > 0 && others[i].count)
-            ce_gguf_key_count(keys, others[i].to, (int64_t)value);
-        else if (value > 0)
-            ce_gguf_key_real(keys, others[i].to, value);
+        if (row->count)
+            ce_gguf_key_count(keys, row->file, (int64_t)value);
+        else
+            ce_gguf_key_real(keys, row->file, value);
     }
 }
 
@@ -293,12 +194,10 @@ static cs_status check_settings(const ce_gguf_family *family, const json_t *conf
                 : CS_OK;
 }
 
-static cs_status check(const ce_gguf_family *family, const json_t *config)
+static cs_status check(const ce_gguf_family *family, const json_t *config, int64_t width)
 {
     double scale = number(config, "query_pre_attn_scalar");
-    int64_t layers = (int64_t)number(config, "num_hidden_layers"), width = head_width(config);
-    /* llama.cpp knows the models of 27B by their number of layers. */
-    if ((strcmp(family->arch, "gemma2") == 0 && layers == 46) || (strcmp(family->arch, "gemma3") == 0 && layers == 62))
+    if (family->large && (int64_t)number(config, "num_hidden_layers") == family->large)
         width = (int64_t)(number(config, "hidden_size") / number(config, "num_attention_heads"));
     CE_TRY(check_windows(family, config));
     CE_TRY(check_function(family, config));
@@ -311,22 +210,17 @@ static cs_status check(const ce_gguf_family *family, const json_t *config)
     return check_rotated(config);
 }
 
-cs_status ce_gguf_family_keys(ce_gguf_keys *keys, const ce_gguf_family *family, const json_t *config)
+cs_status ce_gguf_family_keys(ce_gguf_keys *keys, const ce_gguf_family *family, const json_t *config,
+                              const ce_gguf_sizes *sizes)
 {
-    CE_TRY(check(family, config));
+    CE_TRY(check(family, config, sizes->width));
     keys->arch = family->arch;
     ce_gguf_key_text(keys, "general.architecture", family->arch);
     ce_gguf_key_text(keys, "general.type", "model");
-    ce_gguf_key_count(keys, ".block_count", (int64_t)number(config, "num_hidden_layers"));
-    ce_gguf_key_count(keys, ".context_length", (int64_t)number(config, "max_position_embeddings"));
-    ce_gguf_key_count(keys, ".embedding_length", (int64_t)number(config, "hidden_size"));
-    ce_gguf_key_count(keys, ".feed_forward_length", (int64_t)number(config, "intermediate_size"));
-    ce_gguf_key_count(keys, ".attention.head_count", (int64_t)number(config, "num_attention_heads"));
-    ce_gguf_key_count(keys, ".attention.head_count_kv", key_heads(config));
-    ce_gguf_key_count(keys, ".attention.key_length", head_width(config));
-    ce_gguf_key_count(keys, ".attention.value_length", head_width(config));
-    ce_gguf_key_real(keys, ".attention.layer_norm_rms_epsilon", number(config, "rms_norm_eps"));
-    ce_gguf_key_count(keys, ".vocab_size", (int64_t)number(config, "vocab_size"));
-    add_others(keys, family, config);
-    return add_rope(keys, config);
+    add_numbers(keys, family, config);
+    ce_gguf_key_count(keys, ".attention.head_count_kv", sizes->key_heads);
+    ce_gguf_key_count(keys, ".attention.key_length", sizes->width);
+    ce_gguf_key_count(keys, ".attention.value_length", sizes->width);
+    ce_gguf_key_count(keys, ".vocab_size", sizes->vocabulary);
+    return add_rope(keys, config, sizes->width);
 }

@@ -1,7 +1,8 @@
-/* gguf_parts.h - the parts of a GGUF file: keys with values, tensors, blocks of elements. */
+/* gguf_parts.h - the parts of a GGUF file that is written: keys with values, tensors. */
 #ifndef CE_INTERCHANGE_GGUF_PARTS_H
 #define CE_INTERCHANGE_GGUF_PARTS_H
 
+#include "gguf/family.h"
 #include "interchange/gguf.h"
 
 #include <stdio.h>
@@ -24,40 +25,24 @@ void ce_gguf_key_text(ce_gguf_keys *keys, const char *name, const char *value);
 typedef enum { CE_GGUF_INT32 = 5, CE_GGUF_FLOAT32 = 6, CE_GGUF_STRING = 8 } ce_gguf_element;
 void ce_gguf_key_array(ce_gguf_keys *keys, const char *name, ce_gguf_element type, int64_t count);
 
-/* ---- families (gguf_families.c) ---- */
+/* ---- the model (gguf_families.c) ---- */
 
+/* Sizes of the model, from the shapes of its tensors. */
 typedef struct {
-    const char *type;     /* model_type of config.json */
-    const char *arch;     /* name of the architecture in llama.cpp */
-    bool permuted;        /* the rows of q and k are in the order of pairs, not of halves */
-    bool plus_one;        /* the factors of RMSNorm are 1 + weight */
-    bool sandwich;        /* norms before and after attention and feed-forward */
-    bool after;           /* norms only after them */
-    int64_t period;       /* all layers but every n-th have a sliding window; 0: none has */
-    const char *function; /* activation function of the feed-forward */
-} ce_gguf_family;
+    int64_t vocabulary, heads, key_heads, width; /* `width`: number of columns of a head */
+} ce_gguf_sizes;
 
-/* Finds the family of the model. Returns CS_UNSUPPORTED if llama.cpp does not have it, or it is not written here. */
-cs_status ce_gguf_family_find(const ce_gguf_family **family, const json_t *config);
-/* Writes the name that llama.cpp gives to a tensor. Returns false if it has no such tensor. */
-bool ce_gguf_family_name(char name[128], const ce_gguf_family *family, const char *tensor);
+cs_status ce_gguf_sizes_read(ce_gguf_sizes *sizes, const ce_source *source, const json_t *config);
 /* Adds the keys of the model. */
-cs_status ce_gguf_family_keys(ce_gguf_keys *keys, const ce_gguf_family *family, const json_t *config);
-/* Returns the number of heads whose rows a tensor has, if they are permuted; otherwise 0. */
-int64_t ce_gguf_family_heads(const ce_gguf_family *family, const char *tensor, const json_t *config);
+cs_status ce_gguf_family_keys(ce_gguf_keys *keys, const ce_gguf_family *family, const json_t *config,
+                              const ce_gguf_sizes *sizes);
 /* Returns the factors by which llama.cpp divides the rotary frequencies (scaling of Llama 3), malloc'ed, and their
  * number; NULL if the model has none. */
-float *ce_gguf_family_factors(int64_t *count, const json_t *config);
+float *ce_gguf_family_factors(int64_t *count, const json_t *config, int64_t width);
 
 /* ---- the tokenizer (gguf_tokenizer.c) ---- */
 
-cs_status ce_gguf_tokenizer_keys(ce_gguf_keys *keys, const ce_gguf_output *output);
-
-/* ---- blocks (gguf_blocks.c) ---- */
-
-enum { CE_GGUF_BLOCK = 32 };
-int64_t ce_gguf_row_bytes(ce_gguf_type type, int64_t columns);
-/* Converts `count` elements, a multiple of CE_GGUF_BLOCK for block types. `to` may be `from`. */
-void ce_gguf_encode(ce_gguf_type type, void *to, const float *from, int64_t count);
+/* `size` is the number of tokens that the model has. */
+cs_status ce_gguf_tokenizer_keys(ce_gguf_keys *keys, const ce_gguf_output *output, int64_t size);
 
 #endif

@@ -3,8 +3,9 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "gguf/words.h"
 #include "interchange/gguf_parts.h"
-#include "models/models.h"
+#include "text/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -87,9 +88,6 @@ static cs_status read_tokens(vocabulary *v, const json_t *model)
     const char *text;
     json_t *id, *added;
     size_t i;
-    json_t *size = ce_models_value(v->config, "vocab_size");
-    v->count = json_integer_value(size);
-    json_decref(size);
     v->tokens = ce_must_alloc((size_t)v->count * sizeof *v->tokens);
     json_object_foreach (json_object_get(model, "vocab"), text, id)
         CE_TRY(put(v, id, text, type_of(text, model)));
@@ -135,59 +133,39 @@ static void score_tokens(vocabulary *v, const json_t *model)
 
 /* ---- the form of the vocabulary ---- */
 
-/* Returns the first part of this type in a pre-tokenizer, normalizer or post-processor, or NULL. */
-static const json_t *part(const json_t *all, const char *list, const char *type)
+/* Returns true if a normalizer or pre-tokenizer of SentencePiece's form only writes spaces as U+2581, as llama.cpp does.
+ * Gemma's pre-tokenizer divides at spaces, of which its normalizer leaves none. */
+static bool is_plain(const json_t *part)
 {
-    const json_t *inner, *members = json_object_get(all, list);
+    static const char *const types[] = { "Prepend", "Replace", "Metaspace" };
+    const json_t *members = json_object_get(part, "normalizers"), *inner;
+    const char *type = text_at(part, "type"), *divided = text_at(json_object_get(part, "pattern"), "String");
+    bool known = !json_is_object(part) || (strcmp(type, "Split") == 0 && strcmp(divided, " ") == 0);
     size_t i;
-    if (strcmp(text_at(all, "type"), type) == 0)
-        return all;
-    json_array_foreach ((json_t *)members, i, inner)
-        if (strcmp(text_at(inner, "type"), type) == 0)
-            return inner;
-    return NULL;
-}
-
-/* Returns llama.cpp's name of the rule by which text is divided before BPE, or NULL. */
-static const char *division(const vocabulary *v)
-{
-#define LETTERS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"
-#define OTHERS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-    const json_t *all = json_object_get(v->root, "pre_tokenizer");
-    const json_t *split = part(all, "pretokenizers", "Split"), *bytes = part(all, "pretokenizers", "ByteLevel");
-    const json_t *digits = part(all, "pretokenizers", "Digits");
-    const char *regex = text_at(json_object_get(split, "pattern"), "Regex");
-    /* Tokens of whole words that no merge makes: llama.cpp has this rule with Llama 3's division only. */
-    bool words = json_is_true(json_object_get(json_object_get(v->root, "model"), "ignore_merges"));
-    const json_t *normal = json_object_get(v->root, "normalizer");
-    bool changed = json_is_object(normal) && strcmp(text_at(normal, "type"), "NFC") != 0;
-    if (changed || json_is_true(json_object_get(bytes, "add_prefix_space")))
-        return NULL;
-    if (split && strcmp(regex, LETTERS "{1,3}" OTHERS) == 0)
-        return words ? "llama-bpe" : "dbrx";
-    if (words)
-        return NULL;
-    if (split)
-        return strcmp(regex, LETTERS OTHERS) == 0 ? "qwen2" : NULL;
-    if (!bytes || json_is_false(json_object_get(bytes, "use_regex")))
-        return NULL;
-    if (digits)
-        return json_is_true(json_object_get(digits, "individual_digits")) ? "smollm" : NULL;
-    return "gpt-2";
+    if (json_is_array(members)) {
+        json_array_foreach ((json_t *)members, i, inner)
+            if (!is_plain(inner))
+                return false;
+        return true;
+    }
+    for (i = 0; i < sizeof types / sizeof *types; i++)
+        known = known || strcmp(type, types[i]) == 0;
+    return known && (strcmp(type, "Replace") != 0 || strcmp(divided, " ") == 0);
 }
 
 /* Returns true if a space is put in front of a text. */
 static bool adds_space(const vocabulary *v)
 {
-    const json_t *mark = part(json_object_get(v->root, "pre_tokenizer"), "pretokenizers", "Metaspace");
-    const json_t *prepend = part(json_object_get(v->root, "normalizer"), "normalizers", "Prepend");
+    const json_t *mark = ce_gguf_words_part(json_object_get(v->root, "pre_tokenizer"), "pretokenizers", "Metaspace");
+    const json_t *prepend = ce_gguf_words_part(json_object_get(v->root, "normalizer"), "normalizers", "Prepend");
     return prepend || (mark && strcmp(text_at(mark, "prepend_scheme"), "never") != 0);
 }
 
 /* Returns the special token that the post-processor puts before (0) or after (1) a text, or NULL. */
 static const json_t *added(const vocabulary *v, int after)
 {
-    const json_t *template = part(json_object_get(v->root, "post_processor"), "processors", "TemplateProcessing");
+    const json_t *template =
+        ce_gguf_words_part(json_object_get(v->root, "post_processor"), "processors", "TemplateProcessing");
     const json_t *single = json_object_get(template, "single");
     size_t count = json_array_size(single);
     return count > 1 ? json_object_get(json_array_get(single, after ? count - 1 : 0), "SpecialToken") : NULL;
@@ -246,10 +224,13 @@ static void add_specials(ce_gguf_keys *keys, const vocabulary *v)
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const json_t *id = json_object_get(v->config, names[i][1]);
-        int64_t found = find(v, special(v, names[i][0]));
+        const char *around = i < 2 ? text_at(added(v, (int)i), "id") : "";
+        /* The token that is put before a text is the file's first token, whatever bos_token is. */
+        int64_t found = find(v, i == 0 && *around ? around : special(v, names[i][0]));
         id = json_is_array(id) ? json_array_get(id, 0) : id;
         if (found < 0 && json_is_integer(id))
             found = json_integer_value(id);
+        found = found < 0 ? find(v, around) : found;
         if (found >= 0)
             ce_gguf_key_count(keys, names[i][2], found);
     }
@@ -258,27 +239,12 @@ static void add_specials(ce_gguf_keys *keys, const vocabulary *v)
     ce_gguf_key_truth(keys, "tokenizer.ggml.add_space_prefix", v->pieces && adds_space(v));
 }
 
-/* Returns the template of tokenizer_config.json: a text, or the one named "default" of a list; "" if there is none. */
-static const char *own_template(const vocabulary *v)
-{
-    const json_t *all = json_object_get(v->settings, "chat_template"), *one;
-    size_t i;
-    json_array_foreach ((json_t *)all, i, one)
-        if (strcmp(text_at(one, "name"), "default") == 0)
-            return text_at(one, "template");
-    return json_is_string(all) ? json_string_value(all) : "";
-}
-
 static cs_status add_template(ce_gguf_keys *keys, const vocabulary *v, const char *chat)
 {
-    size_t length;
-    CE_FREED char *text = NULL, *path = ce_files_join(v->folder, "chat_template.jinja");
-    const char *own = own_template(v);
-    if (!chat && ce_files_exists(path)) {
-        CE_TRY(ce_files_read(&text, &length, path, 1 << 24));
-        chat = text;
-    }
-    if (chat || *own)
+    CE_FREED char *own = NULL;
+    if (!chat)
+        CE_TRY(ce_tokenizer_template_of(&own, v->folder));
+    if (chat || own)
         ce_gguf_key_text(keys, "tokenizer.chat_template", chat ? chat : own);
     return CS_OK;
 }
@@ -286,7 +252,7 @@ static cs_status add_template(ce_gguf_keys *keys, const vocabulary *v, const cha
 static cs_status add_keys(ce_gguf_keys *keys, vocabulary *v, const ce_gguf_output *output)
 {
     const json_t *model = json_object_get(v->root, "model"), *merges = json_object_get(model, "merges");
-    const char *type = text_at(model, "type"), *divided = division(v);
+    const char *type = text_at(model, "type"), *divided = ce_gguf_words_name(v->root);
     v->pieces = json_is_true(json_object_get(model, "byte_fallback"));
     if (!merges || (*type && strcmp(type, "BPE") != 0))
         return ce_fail(CS_UNSUPPORTED, "not supported: %s in a GGUF file, because its tokenizer is %s and not BPE",
@@ -295,6 +261,12 @@ static cs_status add_keys(ce_gguf_keys *keys, vocabulary *v, const ce_gguf_outpu
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: %s in a GGUF file, because it divides text by a rule (pre_tokenizer) "
                        "other than those of GPT-2, Llama 3, Qwen 2 and SmolLM",
+                       output->tokenizer);
+    if (v->pieces &&
+        !(is_plain(json_object_get(v->root, "normalizer")) && is_plain(json_object_get(v->root, "pre_tokenizer"))))
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: %s in a GGUF file, because its normalizer or pre_tokenizer does more than write "
+                       "spaces as U+2581",
                        output->tokenizer);
     CE_TRY(read_tokens(v, model));
     ce_gguf_key_text(keys, "tokenizer.ggml.model", v->pieces ? "llama" : "gpt2");
@@ -310,11 +282,11 @@ static cs_status add_keys(ce_gguf_keys *keys, vocabulary *v, const ce_gguf_outpu
     return add_template(keys, v, output->chat);
 }
 
-cs_status ce_gguf_tokenizer_keys(ce_gguf_keys *keys, const ce_gguf_output *output)
+cs_status ce_gguf_tokenizer_keys(ce_gguf_keys *keys, const ce_gguf_output *output, int64_t size)
 {
     bool whole = output->tokenizer && ce_files_is_folder(output->tokenizer);
     const char *slash = output->tokenizer && !whole ? strrchr(output->tokenizer, '/') : NULL;
-    vocabulary v = { .config = output->config };
+    vocabulary v = { .config = output->config, .count = size };
     if (!output->tokenizer || (whole && !ce_files_holds(output->tokenizer, "tokenizer.json"))) {
         if (whole && ce_files_holds_tokenizer(output->tokenizer))
             return ce_fail(CS_UNSUPPORTED,

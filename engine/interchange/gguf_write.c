@@ -29,6 +29,7 @@ typedef struct {
     const ce_gguf_output *given;
     ce_source *source;
     const ce_gguf_family *family;
+    ce_gguf_sizes sizes;
     place *places;
     int64_t count, bytes; /* of all data */
     float *factors;       /* divisors of the rotary frequencies; NULL: none */
@@ -52,7 +53,7 @@ static int64_t bytes_of(const place *p)
 /* Chooses the type of a tensor. */
 static ce_gguf_type type_of(writing *w, const place *p)
 {
-    bool blocks = w->given->type == CE_GGUF_Q8_0 || w->given->type == CE_GGUF_Q4_0;
+    bool blocks = ce_gguf_block_elements(w->given->type) > 1;
     bool ends = strncmp(p->name, "token_embd.", 11) == 0 || strncmp(p->name, "output.", 7) == 0;
     if (p->dims < 2)
         return CE_GGUF_F32;
@@ -78,27 +79,24 @@ static cs_status arrange(writing *w)
     w->places = ce_must_alloc((size_t)(w->source->count + 1) * sizeof *w->places);
     for (int64_t i = 0; i < w->source->count; i++) {
         const ce_source_tensor *t = &w->source->tensors[i];
-        place p = { .from = i, .dims = t->dims, .heads = ce_gguf_family_heads(w->family, t->name, w->given->config) };
+        place p = { .from = i,
+                    .dims = t->dims,
+                    .heads = ce_gguf_family_heads(w->family, t->name, w->sizes.heads, w->sizes.key_heads) };
         if (!ce_gguf_family_name(p.name, w->family, t->name))
             return ce_fail(CS_UNSUPPORTED, "not supported: the tensor %s in a GGUF file of model_type %s", t->name,
                            w->family->type);
         p.rows = t->dims > 1 ? t->shape[0] : 1;
         p.columns = t->shape[t->dims - 1];
-        p.plus_one = w->family->plus_one && strstr(p.name, "norm.weight") != NULL;
+        p.plus_one = ce_gguf_family_plus_one(w->family, p.name);
         append(w, p);
     }
-    w->factors = ce_gguf_family_factors(&count, w->given->config);
+    w->factors = ce_gguf_family_factors(&count, w->given->config, w->sizes.width);
     if (w->factors)
         append(w, (place){ .name = "rope_freqs.weight", .from = -1, .rows = 1, .columns = count, .dims = 1 });
     return CS_OK;
 }
 
 /* ---- the header ---- */
-
-static int64_t file_type(ce_gguf_type type)
-{
-    return type == CE_GGUF_F32 ? 0 : type == CE_GGUF_F16 ? 1 : type == CE_GGUF_Q4_0 ? 2 : type == CE_GGUF_Q8_0 ? 7 : 32;
-}
 
 static void write_tensors(const writing *w, FILE *out)
 {
@@ -120,10 +118,10 @@ static cs_status make_header(writing *w)
     char *text = NULL;
     size_t length = 0;
     ce_gguf_keys keys = { .out = ce_must_stream(&text, &length) };
-    cs_status status = ce_gguf_family_keys(&keys, w->family, w->given->config);
+    cs_status status = ce_gguf_family_keys(&keys, w->family, w->given->config, &w->sizes);
     if (status == CS_OK)
-        status = ce_gguf_tokenizer_keys(&keys, w->given);
-    ce_gguf_key_count(&keys, "general.file_type", file_type(w->given->type));
+        status = ce_gguf_tokenizer_keys(&keys, w->given, w->sizes.vocabulary);
+    ce_gguf_key_count(&keys, "general.file_type", ce_gguf_file_type(w->given->type));
     ce_gguf_key_count(&keys, "general.quantization_version", 2);
     ce_must_finish(keys.out);
     FILE *out = ce_must_stream(&w->header, &w->header_bytes);
@@ -241,7 +239,8 @@ cs_status ce_gguf_write(const ce_gguf_output *output, ce_source *source)
     writing w = { .given = output, .source = source };
     if (ce_files_exists(output->file))
         return ce_fail(CS_BAD_CONFIG, "%s exists already: name a new file", output->file);
-    CE_TRY(ce_gguf_family_find(&w.family, output->config));
+    CE_TRY(ce_gguf_family_of_type(&w.family, json_string_value(json_object_get(output->config, "model_type"))));
+    CE_TRY(ce_gguf_sizes_read(&w.sizes, source, output->config));
     cs_status status = write_whole(&w);
     free(w.places);
     free(w.factors);

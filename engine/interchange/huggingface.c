@@ -1,6 +1,7 @@
 /* huggingface.c - reads the weights of a Hugging Face folder as a source of tensors. */
 #include "interchange/huggingface_folder.h"
 #include "interchange/four_bit.h"
+#include "interchange/gguf_source.h"
 #include "interchange/huggingface.h"
 #include "base/ends_with.h"
 #include "base/input.h"
@@ -31,6 +32,7 @@ typedef struct {
 typedef struct {
     char *name;
     int64_t file, offset; /* index of the tensor's file, and offset of the tensor's first byte in that file */
+    ce_gguf_form form;
 } weight_place;
 
 typedef struct {
@@ -69,10 +71,21 @@ static void *grown(void *list, int64_t count, size_t item)
     return longer;
 }
 
-static cs_status add_tensor(ce_source *source, int64_t file, const ce_safetensors_entry *entry, int64_t data)
+static void append(ce_source *source, weight_place place, cs_dtype dtype, int dims, const int64_t *shape)
 {
     folder_source *weights = source->private_data;
     int64_t at = source->count;
+    source->tensors = grown(source->tensors, at + 1, sizeof *source->tensors);
+    weights->places = grown(weights->places, at + 1, sizeof *weights->places);
+    weights->places[at] = place;
+    source->tensors[at] = (ce_source_tensor){ .name = place.name, .dtype = dtype, .dims = dims };
+    memcpy(source->tensors[at].shape, shape, (size_t)dims * sizeof *shape);
+    source->count++;
+}
+
+static cs_status add_tensor(ce_source *source, int64_t file, const ce_safetensors_entry *entry, int64_t data)
+{
+    const folder_source *weights = source->private_data;
     cs_dtype dtype;
     if (is_buffer(entry->key))
         return CS_OK;
@@ -84,13 +97,16 @@ static cs_status add_tensor(ce_source *source, int64_t file, const ce_safetensor
     if (entry->dims > CS_MAX_DIMS)
         return ce_fail(CS_UNSUPPORTED, "not supported: %s: tensor %s has %d dimensions; %d are the most",
                        weights->files[file].path, entry->key, entry->dims, CS_MAX_DIMS);
-    source->tensors = grown(source->tensors, at + 1, sizeof *source->tensors);
-    weights->places = grown(weights->places, at + 1, sizeof *weights->places);
-    weights->places[at] = (weight_place){ strdup(entry->key), file, data + entry->begin };
-    source->tensors[at] = (ce_source_tensor){ .name = weights->places[at].name, .dtype = dtype, .dims = entry->dims };
-    for (int i = 0; i < entry->dims; i++)
-        source->tensors[at].shape[i] = entry->shape[i];
-    source->count++;
+    append(source, (weight_place){ .name = ce_must_copy(entry->key), .file = file, .offset = data + entry->begin },
+           dtype, entry->dims, entry->shape);
+    return CS_OK;
+}
+
+/* Adds a tensor of a GGUF file, which is the only file of the source. */
+static cs_status add_gguf_tensor(void *source, const ce_gguf_found *found)
+{
+    append(source, (weight_place){ .name = ce_must_copy(found->name), .offset = found->offset, .form = found->form },
+           found->dtype, found->dims, found->shape);
     return CS_OK;
 }
 
@@ -122,6 +138,8 @@ static cs_status add_file(ce_source *source, const char *folder, const char *nam
     weights->files[at] = (weight_file){ ce_files_join(folder, name), -1 };
     weights->file_count++;
     CE_TRY(ce_files_open(&weights->files[at].descriptor, weights->files[at].path));
+    if (ce_ends_with(name, ".gguf"))
+        return ce_gguf_source_list(weights->files[at].path, add_gguf_tensor, source);
     cs_status status = ce_safetensors_load(&block, &block_bytes, &bytes, weights->files[at].path);
     if (status == CS_OK)
         status = add_header(source, at, block, block_bytes, bytes);
@@ -230,8 +248,12 @@ static cs_status read_range(ce_source *source, int64_t tensor, ce_range range, v
     folder_source *weights = source->private_data;
     const ce_source_tensor *from = &source->tensors[tensor];
     const weight_file *file = &weights->files[weights->places[tensor].file];
+    const weight_place *place = &weights->places[tensor];
     size_t size = cs_dtype_bytes(from->dtype);
-    int64_t start = weights->places[tensor].offset + range.from * (int64_t)size, count;
+    int64_t start = place->offset + range.from * (int64_t)size, count;
+    if (place->form.converted)
+        return ce_gguf_form_read(&place->form, file->descriptor, place->offset, file->path, range, to, dtype,
+                                 weights->buffer);
     for (int64_t done = 0; done < ce_range_length(range); done += count) {
         int64_t rest = ce_range_length(range) - done, max = CE_SOURCE_BUFFER / (int64_t)size;
         char *goal = (char *)to + (size_t)done * cs_dtype_bytes(dtype);
@@ -382,7 +404,8 @@ void ce_huggingface_name_others(const ce_source *source, const char *folder)
     ce_names others = { 0 };
     source = ce_four_bit_inner(source);
     folder_reader reader = { source->private_data, folder };
-    if (!ce_files_holds(folder, CE_WEIGHTS_SINGLE) && !ce_files_holds(folder, CE_WEIGHTS_INDEX))
+    if (!ce_files_holds(folder, CE_WEIGHTS_SINGLE) && !ce_files_holds(folder, CE_WEIGHTS_INDEX) &&
+        !ce_files_holds(folder, CE_WEIGHTS_GGUF))
         ce_log(CE_LOG_NOTICE, "%s has neither " CE_WEIGHTS_SINGLE " nor an index: %s is read%s", folder,
                ce_huggingface_first_file(source), reader.weights->file_count > 1 ? ", and the shards after it" : "");
     ce_weight_files_others(&others, folder, is_read, &reader);

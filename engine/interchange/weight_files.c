@@ -291,6 +291,10 @@ static cs_status choose_set(ce_weight_files *chosen, const ce_weight_files *all,
         return status;
     if (chosen->count)
         return check_complete(chosen, folder);
+    if (ce_files_holds(folder, CE_WEIGHTS_GGUF)) {
+        add(chosen, CE_WEIGHTS_GGUF);
+        return CS_OK;
+    }
     for (int i = 0; i < all->count; i++)
         if (read_shard(&read, all->names[i]))
             return refuse_consolidated(folder, all->names[i]);

@@ -2,6 +2,7 @@
  * of the file is a hash of the key. The file holds the key, the choice, the two numbers `share` and `roof`, and a last
  * line that shows that the file is complete. */
 #include "products/products_cache.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/rng.h"
 
@@ -18,19 +19,12 @@ static const char last_line[] = "whole\n";
  * if neither XDG_CACHE_HOME nor HOME gives a usable path. */
 static bool find(char path[PATH_MAX], const char *key, bool make)
 {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char base[PATH_MAX - 64];
-    int length = cache && *cache == '/' ? snprintf(base, sizeof base, "%s", cache)
-                 : home && *home == '/' ? snprintf(base, sizeof base, "%s/.cache", home)
-                                        : -1;
-    if (length < 0 || length >= (int)sizeof base)
+    char cache[PATH_MAX - 64];
+    if (!ce_files_cache(cache, sizeof cache))
         return false;
-    snprintf(path, PATH_MAX, "%s/cspeed", base);
-    if (make) { /* errors of mkdir are ignored: without the folders, writing the file fails */
-        mkdir(base, 0777);
-        mkdir(path, 0777);
-    }
-    snprintf(path, PATH_MAX, "%s/cspeed/products-%016llx", base, (unsigned long long)ce_rng_key(0, key));
+    if (make && ce_files_make_directories(cache) != CS_OK)
+        ce_clear_error(); /* without the folders, writing the file fails */
+    snprintf(path, PATH_MAX, "%s/products-%016llx", cache, (unsigned long long)ce_rng_key(0, key));
     return true;
 }
 

@@ -216,8 +216,9 @@ cs_status cs_reopen(cs_config **config, const char *source, const char *tag)
     json_auto_t *root = NULL;
     char cached[CE_HUB_PATH];
     *config = NULL;
-    if (ce_hub_find(cached, source))
-        source = cached;
+    bool found;
+    CE_TRY(ce_hub_find(&found, cached, source));
+    source = found ? cached : source;
     bool folder = !ce_files_holds(source, "latest") && !ce_files_holds(source, CE_MANIFEST_FILE) &&
                   ce_files_holds(source, "config.json");
     cs_status status = CS_OK;

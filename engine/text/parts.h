@@ -86,6 +86,18 @@ cs_status ce_added_read(ce_tokenizer *tokenizer, const ce_added_files *files);
  * without a post_processor. */
 void ce_added_around(ce_tokenizer *tokenizer, const json_t *config);
 
+/* ---- beside.c: the files of a tokenizer's folder ---- */
+
+/* Reads a whole file. CS_NOT_FOUND is returned without a message, because only the caller knows whether a missing file
+ * is an error. */
+cs_status ce_beside_text(ce_text *content, const char *folder, const char *name);
+/* Parses a JSON file. If the file does not exist, *root is NULL and the result CS_OK. */
+typedef json_t *ce_beside_parser(const char *text, size_t length);
+cs_status ce_beside_json(json_t **root, const char *folder, const char *name, ce_beside_parser *parse);
+/* Reads the templates into an object, as transformers does: from files if there are such, otherwise from `config`,
+ * tokenizer_config.json; and if that has none, from the file of a processor, chat_template.json. */
+cs_status ce_beside_templates(json_t **templates, const char *folder, const json_t *config);
+
 /* ---- class.c: the tokenizer class that transformers 5.24 uses for a folder ---- */
 
 /* Returns the name of the class, without "Fast". `config` is tokenizer_config.json and `model` is config.json; either

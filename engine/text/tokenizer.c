@@ -1,138 +1,26 @@
 /* tokenizer.c - opens a tokenizer from its files. */
 #include "text/tokenizer.h"
 #include "base/ends_with.h"
-#include "base/input.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "text/parts.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_BYTES = 1 << 28 };
-
-/* ---- files ---- */
-
-/* Reads a whole file. CS_NOT_FOUND is returned without a message, because only the caller knows whether a missing file
- * is an error. */
-static cs_status slurp(ce_text *content, const char *folder, const char *name)
-{
-    char path[4096];
-    if (snprintf(path, sizeof path, "%s%s%s", folder, *folder ? "/" : "", name) >= (int)sizeof path)
-        return ce_fail(CS_BAD_CONFIG, "%.80s...: this name is too long", folder);
-    FILE *file;
-    CE_TRY(ce_input_stream(&file, path));
-    if (!file)
-        return errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND
-                                                   : ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot open", path);
-    content->bytes = ce_input_all(file, MAX_BYTES, &content->size);
-    bool long_file = errno == EFBIG;
-    fclose(file);
-    if (content->bytes)
-        return CS_OK;
-    return long_file
-               ? ce_fail(CS_BAD_FILE, "%s: larger than %d bytes, the limit for files of a tokenizer", path, MAX_BYTES)
-               : ce_fail(CS_IO_ERROR, "%s: cannot be read; it may be a folder", path);
-}
-
-/* Parses a JSON file. If the file does not exist, *root is NULL and the result CS_OK. */
-typedef json_t *parser(const char *text, size_t length);
-
-static cs_status read_json(json_t **root, const char *folder, const char *name, parser *parse)
-{
-    CE_CLOSED(ce_unicode_free) ce_text content = { 0 };
-    cs_status status = slurp(&content, folder, name);
-    *root = NULL;
-    if (status == CS_OK) {
-        *root = parse(content.bytes, content.size);
-        if (!*root)
-            status = ce_fail(CS_BAD_FILE, "%s/%s: %s", folder, name, cs_error());
-    }
-    return status == CS_NOT_FOUND ? CS_OK : status;
-}
-
-/* ---- tokenizer_config.json, chat_template.jinja ---- */
-
-/* Adds the chat templates of a value: the text of "default", or a list of {"name", "template"}, or an object. */
-static void add_templates(ce_tokenizer *tokenizer, const json_t *value)
-{
-    const char *name;
-    size_t index;
-    json_t *member;
-    if (json_is_string(value))
-        json_object_set(tokenizer->templates, "default", (json_t *)(uintptr_t)value);
-    json_object_foreach ((json_t *)(uintptr_t)value, name, member)
-        json_object_set(tokenizer->templates, name, member);
-    json_array_foreach (value, index, member) {
-        name = json_string_value(json_object_get(member, "name"));
-        if (name)
-            json_object_set(tokenizer->templates, name, json_object_get(member, "template"));
-    }
-}
-
-/* Adds the template `name` from a file, if there is such a file. */
-static cs_status read_template(ce_tokenizer *tokenizer, const char *name, const char *folder, const char *file)
-{
-    CE_CLOSED(ce_unicode_free) ce_text content = { 0 };
-    cs_status status = slurp(&content, folder, file);
-    if (status == CS_OK &&
-        json_object_set_new(tokenizer->templates, name, json_stringn(content.bytes, content.size)) != 0)
-        status = ce_fail(CS_BAD_FILE, "%s/%s: not UTF-8", folder, file);
-    return status == CS_NOT_FOUND ? CS_OK : status;
-}
-
-/* Reads additional_chat_templates/NAME.jinja of the folder. */
-static cs_status read_additional(ce_tokenizer *tokenizer, const char *folder)
-{
-    char path[4096], name[256];
-    cs_status status = CS_OK;
-    snprintf(path, sizeof path, "%s%sadditional_chat_templates", folder, *folder ? "/" : "");
-    DIR *open = opendir(path);
-    for (const struct dirent *entry; status == CS_OK && open && (entry = readdir(open));) {
-        snprintf(name, sizeof name, "%s", entry->d_name);
-        char *ending = strrchr(name, '.');
-        if (!ending || strcmp(ending, ".jinja") != 0)
-            continue;
-        *ending = '\0';
-        status = read_template(tokenizer, name, path, entry->d_name);
-    }
-    if (open)
-        closedir(open);
-    return status;
-}
-
-/* Reads the templates as transformers does: from files if there are such, otherwise from tokenizer_config.json; and if
- * that has none, from the file of a processor, chat_template.json. */
-static cs_status read_templates(ce_tokenizer *tokenizer, const char *folder, const json_t *config)
-{
-    json_t *processor;
-    tokenizer->templates = json_object();
-    CE_TRY(read_template(tokenizer, "default", folder, "chat_template.jinja"));
-    CE_TRY(read_additional(tokenizer, folder));
-    if (json_object_size(tokenizer->templates) == 0)
-        add_templates(tokenizer, json_object_get(config, "chat_template"));
-    if (json_object_size(tokenizer->templates) > 0)
-        return CS_OK;
-    CE_TRY(read_json(&processor, folder, "chat_template.json", ce_json_strict));
-    add_templates(tokenizer, json_object_get(processor, "chat_template"));
-    json_decref(processor);
-    return CS_OK;
-}
-
 static cs_status read_beside(ce_tokenizer *tokenizer, const char *folder, ce_added_files *beside)
 {
     /* The parser ce_json_words accepts large numbers, because model_max_length may be 1e30. */
-    CE_TRY(read_json(&beside->config, folder, "tokenizer_config.json", ce_json_words));
-    CE_TRY(read_json(&beside->map, folder, "special_tokens_map.json", ce_json_strict));
-    CE_TRY(read_json(&beside->tokens, folder, "added_tokens.json", ce_json_strict));
-    CE_TRY(read_json(&beside->generation, folder, "generation_config.json", ce_json_words));
-    CE_TRY(read_json(&beside->model, folder, "config.json", ce_json_words));
+    CE_TRY(ce_beside_json(&beside->config, folder, "tokenizer_config.json", ce_json_words));
+    CE_TRY(ce_beside_json(&beside->map, folder, "special_tokens_map.json", ce_json_strict));
+    CE_TRY(ce_beside_json(&beside->tokens, folder, "added_tokens.json", ce_json_strict));
+    CE_TRY(ce_beside_json(&beside->generation, folder, "generation_config.json", ce_json_words));
+    CE_TRY(ce_beside_json(&beside->model, folder, "config.json", ce_json_words));
     CE_TRY(ce_class_check(beside->config));
-    return read_templates(tokenizer, folder, beside->config);
+    return ce_beside_templates(&tokenizer->templates, folder, beside->config);
 }
 
 /* ---- vocab.json, merges.txt ---- */
@@ -191,7 +79,7 @@ static cs_status read_pair(ce_tokenizer *tokenizer, const char *folder, const js
 {
     CE_CLOSED(ce_unicode_free) ce_text content = { 0 };
     ce_decode_step *decode;
-    cs_status status = slurp(&content, folder, "merges.txt");
+    cs_status status = ce_beside_text(&content, folder, "merges.txt");
     tokenizer->lexicon.is_bytes = true;
     tokenizer->lexicon.unknown = -1;
     if (status == CS_NOT_FOUND)
@@ -239,7 +127,7 @@ static cs_status read_model(ce_tokenizer *tokenizer, const char *folder, const c
 {
     char class[CE_CLASS_NAME];
     CE_CLOSED(ce_unicode_free) ce_text content = { 0 };
-    cs_status status = slurp(&content, folder, name);
+    cs_status status = ce_beside_text(&content, folder, name);
     if (status == CS_OK) {
         ce_class_name(class, beside->config, beside->model, "TokenizersBackend");
         status = ce_sentencepiece_read(tokenizer, content.bytes, content.size, class, beside->config);
@@ -252,13 +140,13 @@ static cs_status read_model(ce_tokenizer *tokenizer, const char *folder, const c
 static cs_status read_json_files(ce_tokenizer *tokenizer, const char *folder, const char *name, json_t **root,
                                  const ce_added_files *beside)
 {
-    CE_TRY(read_json(root, folder, name, ce_json_strict));
+    CE_TRY(ce_beside_json(root, folder, name, ce_json_strict));
     cs_status status = CS_NOT_FOUND;
     if (*root) {
         status = ce_tokenfile_read(tokenizer, *root);
     } else {
         name = "vocab.json";
-        CE_TRY(read_json(root, folder, name, ce_json_strict));
+        CE_TRY(ce_beside_json(root, folder, name, ce_json_strict));
         if (!*root)
             return CS_NOT_FOUND;
         status = read_pair(tokenizer, folder, *root, beside);

@@ -46,6 +46,9 @@ const char *ce_tokenizer_begin_text(const ce_tokenizer *tokenizer);          /* 
 const char *ce_tokenizer_end_text(const ce_tokenizer *tokenizer);            /* text of eos_token */
 void ce_tokenizer_templates(const ce_tokenizer *tokenizer, ce_names *names); /* adds the names of all templates */
 
+/* Sets *text to the template "default" of a tokenizer's folder, which the caller frees, or to NULL if it has none. */
+cs_status ce_tokenizer_template_of(char **text, const char *folder);
+
 /* Returns the largest offset up to `size` at which a long text may be cut without changing its tokens. Such an offset
  * is the beginning of a line that begins with a letter and whose preceding line ends in a letter or digit. Returns 0 if
  * there is none, or if this tokenizer does not allow cuts. */

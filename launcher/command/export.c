@@ -1,6 +1,7 @@
 /* export.c - `cspeed export`: writes the weights of a checkpoint as a Hugging Face folder. */
 #include "checkpoint/audit.h"
 #include "base/files.h"
+#include "hub/hub.h"
 #include "interchange/huggingface.h"
 #include "checkpoint/line.h"
 #include "ground/command.h"
@@ -79,10 +80,15 @@ static int run(const cl_options *options, char **arguments)
 {
     cl_weights_request request = { .takes_tag = true };
     int code = cl_weights_read(&request, arguments);
+    char cached[CE_HUB_PATH];
+    bool found = false;
     (void)options;
     if (code)
         return code;
-    cs_status status = export(&request);
+    cs_status status = request.gguf ? ce_hub_find(&found, cached, request.from) : CS_OK;
+    request.from = found ? cached : request.from;
+    if (status == CS_OK)
+        status = export(&request);
     return cs_exit_code(status == CS_BAD_FILE ? name_another(&request) : status);
 }
 
@@ -113,7 +119,8 @@ const cl_command cl_command_export = {
             "  --ema          write the averages of cspeed.ema_decay instead of the weights\n"
             "  --gguf TYPE    write a GGUF file for llama.cpp, with its tokenizer and chat\n"
             "                 template; the matrices have the type f32, f16, bf16, q8_0 or\n"
-            "                 q4_0. DIR may also be a Hugging Face folder\n"
+            "                 q4_0. DIR may also be a Hugging Face folder, a\n"
+            "                 GGUF file, or a model of the Hub\n"
             "  --lenient      accepted, without effect: export refuses no key of config.json\n",
     .example = "cspeed export runs/mine out --dtype bf16 --max_shard 5GB",
     .run = run,

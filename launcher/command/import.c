@@ -70,12 +70,15 @@ static int run(const cl_options *options, char **arguments)
     cl_weights_request request = { .takes_tag = false };
     struct stat what;
     char cached[CE_HUB_PATH], hint[CE_HUB_HINT];
+    bool found;
     int code = cl_weights_read(&request, arguments);
     (void)options;
     if (code)
         return code;
-    if (ce_hub_find(cached, request.from))
-        request.from = cached;
+    cs_status status = ce_hub_find(&found, cached, request.from);
+    if (status != CS_OK)
+        return cs_exit_code(status);
+    request.from = found ? cached : request.from;
     ce_hub_hint(hint, request.from);
     if (stat(request.from, &what) != 0)
         return cl_codes_fail(CL_CODE_NO_FILE, "%s: no such file or folder; name a Hugging Face folder%s", request.from,

@@ -2,8 +2,8 @@
 
     python tests/peers/foreign_commands.py BUILD/bin [NAME...]
 
-For an untied and a tied model; NAME (pickled, file, dcp, ds0, ds1, ds3, gguf) tries those alone. Needs torch, transformers and safetensors, deepspeed for
-DeepSpeed's checkpoints, gguf and accelerate for GGUF files, and a transformers below 5 with TensorFlow and Flax for theirs: what is
+For an untied and a tied model; NAME (pickled, file, dcp, ds0, ds1, ds3) tries those alone. Needs torch, transformers and safetensors, deepspeed for
+DeepSpeed's checkpoints, and a transformers below 5 with TensorFlow and Flax for theirs: what is
 not installed is named and left out. `pip install` is left out of the commands.
 """
 import importlib.util
@@ -23,12 +23,6 @@ from safetensors.torch import load_file
 sys.path.insert(0, os.path.dirname(__file__))
 import hf_logits  # noqa: E402
 
-GGUF_NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output", "self_attn.q_proj": "attn_q",
-              "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
-              "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
-              "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
-TOKENS = ["<|end|>", "h", "i", "Ġ", "hi"]
-CHAT_TEMPLATE = "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
 DEEPSPEED = """
 import os, sys
 os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv[3], RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", DS_ACCELERATOR="cpu")
@@ -40,41 +34,9 @@ deepspeed.initialize(model=model, model_parameters=model.parameters(), config=co
 """
 
 
-def make_gguf(model, path):
-    import gguf
-    c, writer = model.config, gguf.GGUFWriter(path, "llama")
-    writer.add_context_length(c.max_position_embeddings)
-    writer.add_embedding_length(c.hidden_size)
-    writer.add_block_count(c.num_hidden_layers)
-    writer.add_feed_forward_length(c.intermediate_size)
-    writer.add_head_count(c.num_attention_heads)
-    writer.add_head_count_kv(c.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(c.rms_norm_eps)
-    writer.add_vocab_size(c.vocab_size)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_token_list(TOKENS + [f"t{i}" for i in range(c.vocab_size - len(TOKENS))])
-    writer.add_token_merges(["h i"])
-    writer.add_eos_token_id(0)
-    writer.add_chat_template(CHAT_TEMPLATE)
-    for name, value in model.state_dict().items():
-        if c.tie_word_embeddings and name == "lm_head.weight":
-            continue
-        stem, value = name.removesuffix(".weight"), value.numpy()
-        layer = re.match(r"model\.layers\.(\d+)\.(.*)", stem)
-        heads = {"q_proj": c.num_attention_heads, "k_proj": c.num_key_value_heads}.get(stem[-6:])
-        if heads:  # llama.cpp's order of rotary pairs
-            value = value.reshape(heads, 2, -1, value.shape[1]).swapaxes(1, 2).reshape(value.shape)
-        key = f"blk.{layer[1]}.{GGUF_NAMES[layer[2]]}" if layer else GGUF_NAMES[stem]
-        writer.add_tensor(key + ".weight", np.ascontiguousarray(value))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
 def make_all(model, chosen):
     """Yields what to import; each is made just before."""
-    for folder in ("pickled", "file", "dcp", "gguf"):
+    for folder in ("pickled", "file", "dcp"):
         os.mkdir(folder)
     if chosen("pickled"):
         model.config.save_pretrained("pickled")
@@ -92,20 +54,6 @@ def make_all(model, chosen):
             run([sys.executable, "-c", DEEPSPEED, "whole", f"ds{stage}", str(29760 + stage)])
             yield f"ds{stage}"
             yield f"ds{stage}/global_step0"
-    if importlib.util.find_spec("gguf") and chosen("gguf"):
-        make_gguf(model, "gguf/tiny.gguf")
-        yield "gguf"
-        yield "gguf/tiny.gguf"
-
-
-def has_tokenizer(folder):
-    """The tokenizer and the chat template of the GGUF file are in the folder, for transformers and for cspeed."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    said = [{"role": "user", "content": "hi hi"}]
-    ids = tokenizer.apply_chat_template(said, tokenize=True, return_dict=False)
-    assert os.path.exists(f"{folder}/tokenizer.json") and os.path.exists(f"{folder}/chat_template.jinja")
-    assert tokenizer.chat_template == CHAT_TEMPLATE and ids == [4, 3, 4, 0], (tokenizer.chat_template, ids)
-
 
 RECIPE = {"train_batch_size": 2, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}, "cspeed": {
     "model": "OUT", "steps": 3, "output": "runs", "export": "trained", "data": {"train": "tokens.bin", "seq_len": 16}}}
@@ -137,8 +85,6 @@ def try_one(programs, path, config, wanted):
         run(command, shell=True)
     if not os.path.exists("OUT/config.json"):
         config.save_pretrained("OUT")
-    if path.startswith("gguf"):
-        has_tokenizer("OUT")
     run([f"{programs}/cspeed", "import", "OUT", "imported"])
     got = load_file("imported/model.safetensors")
     same = set(got) == set(wanted) and all(torch.equal(got[name], wanted[name]) for name in wanted)
@@ -167,7 +113,7 @@ def main():
     programs = os.path.realpath(sys.argv[1])
     transformers.logging.set_verbosity_error()
     right = True
-    for package in ("deepspeed", "gguf", "accelerate", "tensorflow", "flax"):
+    for package in ("deepspeed", "tensorflow", "flax"):
         if not importlib.util.find_spec(package):
             print(f"{package} is not installed")
     for kind in ("llama", "smollm"):

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """gguf_same.py - GGUF files of tiny models, opened by llama.cpp: the same tokens as transformers' tokenizers and the same
-logits as transformers' models.
+logits as transformers' models. Each f32 file, imported, is the same model and tokenizer again. Tensors of each type that
+is read are those that gguf's dequantize gives.
 
-    python3 tests/peers/gguf_same.py build/bin          needs torch, transformers, tokenizers, llama-cpp-python
+    python3 tests/peers/gguf_same.py build/bin          needs torch, transformers, tokenizers, gguf, llama-cpp-python
 
 Each line has the family, the type, the number of texts with equal tokens, and the greatest difference of the logits
 relative to their greatest magnitude. f32 files differ by rounding; other types by that of the weights."""
 import os, subprocess, sys, tempfile
 
+import gguf
 import llama_cpp
 import numpy as np
 import torch
 import transformers as tf
+from safetensors.numpy import load_file
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -102,6 +105,67 @@ def same(name, config, kind, kind_of_file, folder, fast, model):
     return equal == len(TEXTS) and worst < max(BOUNDS[kind_of_file], GELU_BOUND if name.startswith("gemma") else 0)
 
 
+def again(name, folder, fast, model):
+    """Imports the f32 file: the same weights (Gemma's norms lose a bit when 1 is added), tokens and template."""
+    subprocess.run([f"{BIN}/cspeed", "import", f"{folder}.f32.gguf", f"{folder}.again", "--dtype", "fp32"], check=True,
+                   capture_output=True)
+    read = tf.AutoTokenizer.from_pretrained(f"{folder}.again")
+    equal = sum(read(text)["input_ids"] == fast(text)["input_ids"] for text in TEXTS)
+    said = [{"role": "user", "content": "Hi"}]
+    template = read.apply_chat_template(said, tokenize=False) == fast.apply_chat_template(said, tokenize=False)
+    back = tf.AutoModelForCausalLM.from_pretrained(f"{folder}.again", attn_implementation="eager").float().eval()
+    worst = max((a - b).abs().max().item() for a, b in zip(back.state_dict().values(), model.state_dict().values()))
+    ids = torch.tensor([list(range(20, 60))])
+    with torch.no_grad():
+        want = model(ids).logits
+        logits = ((back(ids).logits - want).abs().max() / want.abs().max()).item()
+    print(f"{name:8} read  tokens {equal}/{len(TEXTS)}  template {template}  weights {worst:.1e}  logits {logits:.1e}", flush=True)
+    return equal == len(TEXTS) and template and worst <= (2e-7 if name.startswith("gemma") else 0) and logits < 1e-5
+
+
+# The places of fp16 factors in a block.
+FACTORS = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q4_K": [0, 2], "Q5_K": [0, 2],
+           "Q6_K": [208], "F16": [], "BF16": []}
+
+
+def types(root):
+    """A file whose matrices are random blocks of each type, imported, has the numbers of gguf's dequantize."""
+    good, random = True, np.random.default_rng(1)
+    for kind, factors in FACTORS.items():
+        path, wanted = os.path.join(root, f"{kind}.gguf"), {}
+        number = gguf.GGMLQuantizationType[kind]
+        writer = gguf.GGUFWriter(path, "qwen3")
+        for key, value in {"context_length": 64, "embedding_length": 256, "block_count": 1, "feed_forward_length": 256,
+                           "attention.head_count": 4, "attention.head_count_kv": 2}.items():
+            writer.add_uint32(f"qwen3.{key}", value)
+        writer.add_layer_norm_rms_eps(1e-6)
+        size, length = gguf.GGML_QUANT_SIZES[number]
+        for name, rows in {"attn_q": 256, "attn_k": 128, "attn_v": 128, "attn_output": 256, "ffn_gate": 256, "ffn_up": 256,
+                           "ffn_down": 256, "token_embd": 512}.items():
+            data = random.integers(0, 256, (rows, 256 // size, length), dtype=np.uint8)
+            for place in factors or [0]:
+                data[:, :, place + 1] &= 0xBF  # finite
+            data = data.reshape(rows, -1)
+            name = name if name == "token_embd" else f"blk.0.{name}"
+            writer.add_tensor(f"{name}.weight", data, raw_dtype=number)
+            wanted[name] = gguf.dequantize(data, number)
+        for name, width in {"blk.0.attn_norm": 256, "blk.0.ffn_norm": 256, "output_norm": 256, "blk.0.attn_q_norm": 64,
+                            "blk.0.attn_k_norm": 64}.items():
+            writer.add_tensor(f"{name}.weight", np.ones(width, np.float32))
+        for part in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file, writer.close):
+            part()
+        subprocess.run([f"{BIN}/cspeed", "import", path, path + ".out", "--dtype", "fp32"], check=True, capture_output=True)
+        read = load_file(path + ".out/model.safetensors")
+        names = {"token_embd": "model.embed_tokens", **{f"blk.0.{a}": f"model.layers.0.{b}" for a, b in {
+            "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
+            "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
+            "ffn_down": "mlp.down_proj"}.items()}}
+        same = all(np.array_equal(read[names[n] + ".weight"].view(np.uint32), w.view(np.uint32)) for n, w in wanted.items())
+        print(f"{kind:5} {'the same bits' if same else 'DIFFERS'}", flush=True)
+        good = good and same
+    return good
+
+
 def main():
     torch.manual_seed(1)
     good = True
@@ -119,6 +183,8 @@ def main():
             model.save_pretrained(folder)
             for kind_of_file in BOUNDS if name in ("llama", "gemma3") else ["f32"]:
                 good = same(name, config, kind, kind_of_file, folder, fast, model) and good
+            good = again(name, folder, fast, model) and good
+        good = types(root) and good
     sys.exit(0 if good else 1)
 
 

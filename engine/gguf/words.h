@@ -1,0 +1,18 @@
+/* words.h - the rules by which text is divided into words before BPE: llama.cpp's names for them (tokenizer.ggml.pre), and
+ * the parts of a tokenizer.json that say the same. */
+#ifndef CE_GGUF_WORDS_H
+#define CE_GGUF_WORDS_H
+
+#include "json/json.h"
+
+/* Returns llama.cpp's name of the rule of a tokenizer.json, whose pieces are bytes, or NULL if it has none. */
+const char *ce_gguf_words_name(const json_t *tokenizer);
+/* Sets "pre_tokenizer", "normalizer" and, in "model", "ignore_merges" of a tokenizer.json to the rule of this name.
+ * Returns CS_UNSUPPORTED if the rule is not known. */
+cs_status ce_gguf_words_set(json_t *tokenizer, const char *name, const char *path);
+
+/* Returns the first part of this type in a pre-tokenizer, normalizer or post-processor, or NULL. `list` is the name of its
+ * list of parts. */
+const json_t *ce_gguf_words_part(const json_t *all, const char *list, const char *type);
+
+#endif
