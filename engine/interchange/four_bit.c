@@ -60,6 +60,13 @@ static cs_status check_state(ce_four_bit_facts *facts, const json_t *root, const
     return CS_OK;
 }
 
+bool ce_four_bit_is_described(const json_t *config)
+{
+    const json_t *given = json_object_get(config, "quantization_config");
+    const char *method = json_string_value(json_object_get(given, "quant_method"));
+    return method && strcmp(method, "bitsandbytes") == 0 && json_is_true(json_object_get(given, "load_in_4bit"));
+}
+
 cs_status ce_four_bit_parse(ce_four_bit_facts *facts, const char *text, size_t length, const char *name)
 {
     json_auto_t *root = ce_json_strict(text, length);
@@ -70,17 +77,9 @@ cs_status ce_four_bit_parse(ce_four_bit_facts *facts, const char *text, size_t l
 
 /* ---- the tensors of a weight ---- */
 
-static int64_t count_of(const ce_source *source, int64_t tensor)
-{
-    int64_t count = 1;
-    for (int i = 0; i < source->tensors[tensor].dims; i++)
-        count *= source->tensors[tensor].shape[i];
-    return count;
-}
-
 static int64_t bytes_of(const ce_source *source, int64_t tensor)
 {
-    return count_of(source, tensor) * (int64_t)cs_dtype_bytes(source->tensors[tensor].dtype);
+    return ce_source_elements(&source->tensors[tensor]) * (int64_t)cs_dtype_bytes(source->tensors[tensor].dtype);
 }
 
 static int64_t find(const ce_source *source, const char *name, const char *end)
@@ -105,7 +104,8 @@ static cs_status check_table(ce_source *source, const char *weight, const char *
 {
     int64_t tensor = find(source, weight, end);
     float values[256];
-    bool same = tensor >= 0 && count_of(source, tensor) == count && source->tensors[tensor].dtype == CS_F32;
+    bool same =
+        tensor >= 0 && ce_source_elements(&source->tensors[tensor]) == count && source->tensors[tensor].dtype == CS_F32;
     if (same)
         CE_TRY(source->read(source, tensor, (ce_range){ 0, count }, values, CS_F32));
     for (int64_t i = 0; i < count && same; i++)

@@ -28,6 +28,8 @@ const ce_source *ce_four_bit_inner(const ce_source *source);
 const ce_four_bit_facts *ce_four_bit_of(const ce_source *source, int64_t tensor);
 /* Reads bytes of an array of a 4-bit weight. `range` begins and ends at multiples of four bytes. */
 cs_status ce_four_bit_read(ce_source *source, int64_t tensor, ce_four_bit_array array, ce_range range, void *to);
+/* True if the quantization_config of a config.json describes 4-bit weights of bitsandbytes. */
+bool ce_four_bit_is_described(const json_t *config);
 /* Reads the JSON text of a quantisation state of bitsandbytes. `name` is used in messages. */
 cs_status ce_four_bit_parse(ce_four_bit_facts *facts, const char *text, size_t length, const char *name);
 

@@ -38,10 +38,15 @@ void ce_huggingface_unwrap(ce_source *source, const ce_wrapped *wrapped);
  * new source closes the old one. After a failure *source still has to be closed. */
 cs_status ce_huggingface_wrap(ce_source *source, const ce_wrapped *wrapped, const char *folder);
 
-/* Calls ce_huggingface_rename and ce_four_bit_open, then checks that the source has every parameter of the model with
- * its shape, and no
- * other tensor. Otherwise returns CS_BAD_FILE; the message lists all tensors that are missing, unexpected or of another
- * shape. `folder` is used in the message only. */
+/* Calls ce_huggingface_rename and ce_four_bit_open, then `report` for each parameter of the model that the source does not
+ * have or has in another shape, and for each other tensor. `detail` is the shape that is wanted or found, or a sentence
+ * with both. */
+typedef enum { CE_DIFFERENCE_MISSING, CE_DIFFERENCE_UNEXPECTED, CE_DIFFERENCE_SHAPE, CE_DIFFERENCES } ce_difference;
+typedef void ce_difference_report(void *to, ce_difference kind, const char *name, const char *detail);
+cs_status ce_huggingface_compare(ce_source *source, const cs_model *model, const ce_model_facts *facts,
+                                 ce_difference_report *report, void *to);
+/* Does the same. Returns CS_BAD_FILE if there is a difference; the message lists the first ones of each kind. `folder` is
+ * used in the message only. */
 cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const ce_model_facts *facts,
                                const char *folder);
 

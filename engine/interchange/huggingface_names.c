@@ -36,10 +36,8 @@ static cs_status add_prefix(ce_source *source, const cs_model *model, const ce_m
 static cs_status compare_tensors(bool *differs, ce_source *source, int64_t one, int64_t other)
 {
     const ce_source_tensor *a = &source->tensors[one], *b = &source->tensors[other];
-    int64_t count = 1, window = CE_SOURCE_BUFFER / 8;
+    int64_t count = ce_source_elements(a), window = CE_SOURCE_BUFFER / 8;
     *differs = a->dims != b->dims || memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) != 0;
-    for (int i = 0; i < a->dims; i++)
-        count *= a->shape[i];
     float *values = malloc(2 * (size_t)window * sizeof *values);
     cs_status status = values ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for comparing two tensors");
     for (int64_t from = 0; from < count && status == CS_OK && !*differs; from += window) {

@@ -42,11 +42,7 @@ static cs_dtype dtype_of(const writing *w, int64_t tensor)
 
 static int64_t bytes_of(const writing *w, int64_t tensor)
 {
-    const ce_source_tensor *t = &w->source->tensors[tensor];
-    int64_t count = 1;
-    for (int i = 0; i < t->dims; i++)
-        count *= t->shape[i];
-    return count * (int64_t)cs_dtype_bytes(dtype_of(w, tensor));
+    return ce_source_elements(&w->source->tensors[tensor]) * (int64_t)cs_dtype_bytes(dtype_of(w, tensor));
 }
 
 static cs_status deal(writing *w)

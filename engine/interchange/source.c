@@ -5,6 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+int64_t ce_source_elements(const ce_source_tensor *tensor)
+{
+    int64_t count = 1;
+    for (int i = 0; i < tensor->dims; i++)
+        count *= tensor->shape[i];
+    return count;
+}
+
 int64_t ce_source_find(const ce_source *source, const char *name)
 {
     for (int64_t i = 0; i < source->count; i++)

@@ -32,6 +32,8 @@ struct ce_source {
     void *private_data;
 };
 
+/* Returns the number of elements. */
+int64_t ce_source_elements(const ce_source_tensor *tensor);
 /* Returns the index of the tensor with this name, or -1 if there is none. */
 int64_t ce_source_find(const ce_source *source, const char *name);
 /* Reads the elements `range` of `box`, a box of tensor number `tensor`, into `to`, converted to `dtype`. `range` counts in

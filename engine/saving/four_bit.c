@@ -138,9 +138,8 @@ cs_status ce_four_bit_load(cs_engine *engine, struct ce_source *source, int i)
 cs_status ce_four_bit_take(cs_engine *engine, json_t *root, const char *folder)
 {
     const json_t *given = json_object_get(root, "quantization_config");
-    const char *method = json_string_value(json_object_get(given, "quant_method"));
     const char *type = json_string_value(json_object_get(given, "bnb_4bit_quant_type"));
-    if (!method || strcmp(method, "bitsandbytes") != 0 || !json_is_true(json_object_get(given, "load_in_4bit")))
+    if (!ce_four_bit_is_described(root))
         return CS_OK;
     ce_quantization_settings settings = { .on = true,
                                           .type = !type || strcmp(type, "fp4") == 0,

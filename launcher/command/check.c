@@ -231,6 +231,8 @@ static int run(const cl_options *options, char **arguments)
     char *nothing[] = { placeholder, NULL };
     cl_options mine = *options;
     cl_plan plan = { 0 };
+    if (cl_check_model_is(arguments))
+        return cl_check_model(arguments);
     mine.program = *arguments ? arguments : nothing;
     int code = cl_hostplan_make(&plan, &mine);
     if (code == 0)
@@ -242,15 +244,20 @@ static int run(const cl_options *options, char **arguments)
 const cl_command cl_command_check = {
     .name = "check",
     .group = "Prepare",
-    .summary = "check that every host is ready for a job",
-    .usage = "cspeed [LAUNCH FLAGS] check [PROGRAM ARGUMENTS...]",
+    .summary = "check that every host is ready for a job, or that a model is understood",
+    .usage = "cspeed [LAUNCH FLAGS] check [PROGRAM ARGUMENTS...]\n"
+             "cspeed check MODEL [--json]",
     .text = "Connects to all hosts that the launch flags select, in parallel, and prints one row for each host:\n"
             "whether the connection succeeds, the version of cspeed there, whether the working directory exists,\n"
             "whether the program's configuration file (--config or --deepspeed_config) is the same as on this\n"
             "machine, and the difference between the clocks. Below the table, each problem is described with its\n"
             "remedy. The exit code is 0 if every host is ready; otherwise that of the first host with a problem:\n"
             "68 (no connection), 127 (cspeed is not installed), 76 (version, configuration or clock differ) or 66\n"
-            "(a folder or file is missing).\n",
+            "(a folder or file is missing).\n"
+            "\n"
+            "With MODEL, a Hugging Face folder, a GGUF file or ORG/NAME of the Hub: names every key of its\n"
+            "config.json, every tensor and every part of its tokenizer that is not understood, without reading\n"
+            "the weights. The exit code is 0 if all is understood, otherwise 78.\n",
     .example = "cspeed --hostfile hosts check train --config ds_config.json",
     .run = run,
     .hands_on = true,

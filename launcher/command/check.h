@@ -1,4 +1,5 @@
-/* check.h - checking the hosts of a job before anything is started, for `cspeed check` and --preflight full. */
+/* check.h - checking the hosts of a job before anything is started, for `cspeed check` and --preflight full; checking a
+ * model. */
 #ifndef CL_CHECK_H
 #define CL_CHECK_H
 
@@ -13,5 +14,11 @@
 typedef enum { CL_CHECK_TABLE, CL_CHECK_FAULTS } cl_check_print;
 
 int cl_check_run(const cl_plan *plan, cl_check_print print);
+
+/* ---- check_model.c ---- */
+
+/* True if the arguments name a model to check: a folder, a GGUF file, or ORG/NAME of the Hub. */
+bool cl_check_model_is(char **arguments);
+int cl_check_model(char **arguments);
 
 #endif

@@ -84,12 +84,8 @@ int cl_weights_read(cl_weights_request *r, char **arguments)
 void cl_weights_report(const cl_weights_request *r, const ce_source *source)
 {
     int64_t elements = 0;
-    for (int64_t i = 0; i < source->count; i++) {
-        int64_t count = 1;
-        for (int d = 0; d < source->tensors[i].dims; d++)
-            count *= source->tensors[i].shape[d];
-        elements += count;
-    }
+    for (int64_t i = 0; i < source->count; i++)
+        elements += ce_source_elements(&source->tensors[i]);
     printf("%s: %lld tensor%s, %lld parameters\n", r->to, (long long)source->count, ce_plural(source->count),
            (long long)elements);
 }
