@@ -97,8 +97,9 @@ typedef struct {
  * - mics_shard_size is -1 at any world size if there is one group of lanes; shard_size is the number of its lanes.
  * - mesh, accelerate, titan and autotp are spellings of the same sizes, which tp, lanes and shard_size have.
  * - comm may be a word that stands for different transports at different world sizes; `transport` is the transport.
- * - model, train_json, valid_json, weights_json, columns_json and prof_ops are JSON of any type; model_path, train,
- *   valid, weights, columns and comms_logger.operations have their checked values.
+ * - model, train_json, valid_json, weights_json, columns_json, preference_types, preference_weights and prof_ops are JSON
+ *   of any type; model_path, train, valid, weights, columns, preference.weights and comms_logger.operations have their
+ *   checked values.
  * - course and metric are two sections that describe the same `curriculum`. */
 typedef struct {
     /* The device mesh: world size = lanes * tp. A lane is the `tp` ranks that divide the matrices of a layer and read
@@ -191,6 +192,7 @@ typedef struct {
     ce_shape_columns columns; /* other names that the keys of JSON lines may have */
     int64_t skip_bad;         /* number of invalid JSON lines that are skipped before an error */
     ce_preference preference; /* section "dpo" */
+    json_t *preference_types, *preference_weights;
     /* folder of the reference model of `preference`; NULL means the initial state of the trained model */
     const char *reference;
     int64_t steps, epochs; /* One of the two is 0: training ends after `steps` steps or after `epochs` epochs. */

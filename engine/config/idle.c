@@ -11,7 +11,7 @@ typedef struct {
     bool is_idle;
     const char *why;
 } row;
-enum { ROWS = 26 };
+enum { ROWS = 28 };
 
 /* Sets the rows of the keys that may have no effect. */
 static void judge(const ce_settings *s, row rows[ROWS])
@@ -49,6 +49,10 @@ static void judge(const ce_settings *s, row rows[ROWS])
           "neither cspeed.keep_best nor cspeed.early_stopping_patience is set" },
         { "cspeed.early_stopping_threshold", s->early_stopping_patience == 0, "cspeed.early_stopping_patience is 0" },
         { "cspeed.loss_watchdog_patience", s->loss_watchdog_threshold <= 0, "cspeed.loss_watchdog_threshold is 0" },
+        { "cspeed.dpo.f_alpha_divergence_coef", s->preference.divergence != CE_ALPHA_DIVERGENCE,
+          "cspeed.dpo.f_divergence_type is not alpha_divergence" },
+        { "cspeed.dpo.discopop_tau", s->preference.weights[CE_PREFERENCE_DISCOPOP] <= 0,
+          "cspeed.dpo.loss_type does not name discopop" },
         { "cspeed.trace.first_step", !s->trace.file, no_file },
         { "cspeed.trace.steps", !s->trace.file, no_file },
     };
@@ -80,8 +84,7 @@ const char *ce_idle_because(const cs_config *config, const char *path)
     return NULL;
 }
 
-/* Returns true if the configuration sets the key, and to another value than its default. */
-static bool is_changed(cs_config *config, const char *path, const ce_key *key)
+bool ce_resolve_is_changed(cs_config *config, const char *path, const ce_key *key)
 {
     bool text = key->type == CE_KEY_STRING && strcmp(key->fallback, "null") != 0; /* the table has it without quotes */
     json_t *usual = text ? json_string(key->fallback) : ce_value_fallback(key),
@@ -103,7 +106,7 @@ static void note_section(cs_config *config, const ce_section *section)
     for (int i = 0; i < section->count; i++) {
         snprintf(path, sizeof path, "%s.%s", spelling, section->keys[i].name);
         bool counts = section->keys[i].type < CE_KEY_INERT && strcmp(section->keys[i].name, "enabled") != 0;
-        if (counts && is_changed(config, path, &section->keys[i]) && used < sizeof names)
+        if (counts && ce_resolve_is_changed(config, path, &section->keys[i]) && used < sizeof names)
             used +=
                 (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", section->keys[i].name);
     }
@@ -122,7 +125,7 @@ void ce_idle_note(cs_config *config)
     judge(&config->settings, rows);
     for (int i = 0; i < ROWS; i++) {
         const ce_key *key = ce_sections_key(rows[i].path, &section);
-        if (rows[i].is_idle && !is_off(&config->settings, section) && is_changed(config, rows[i].path, key))
+        if (rows[i].is_idle && !is_off(&config->settings, section) && ce_resolve_is_changed(config, rows[i].path, key))
             ce_json_note(config->doc, rows[i].path, "no effect here, because %s", rows[i].why);
     }
 }

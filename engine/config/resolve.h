@@ -67,6 +67,8 @@ void ce_habits_resolve(cs_config *config);  /* needs the files of data.valid */
 void ce_numbers_resolve(cs_config *config); /* sets `precision` and prescale_factor */
 /* Returns the name of a precision, such as "fp32", "bf16", "amp O1" or "autocast fp16". */
 const char *ce_numbers_name(const ce_settings *settings);
+/* Returns true if the configuration sets the key, and to another value than its default. */
+bool ce_resolve_is_changed(cs_config *config, const char *path, const ce_key *key);
 /* Adds notes about all keys that the configuration sets and that have no effect beside its other values. */
 void ce_idle_note(cs_config *config);
 /* Returns why a key that has an effect in general has none in this configuration, or NULL. */

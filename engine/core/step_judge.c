@@ -65,8 +65,8 @@ void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts)
 {
     ce_step_judge_record *device = engine->judge.device;
     int64_t pairs = cs_columns(facts);
-    _Static_assert(CE_PREFERENCE_LOSS == 0 && CE_PREFERENCE_FACTS == CE_PAIR_MEANS + 1, "the loss, then the means");
-    for (int i = 0; device && ce_mesh_leads(&engine->mesh) && i < CE_PREFERENCE_FACTS; i++)
+    _Static_assert(CE_PREFERENCE_LOSS == 0, "the loss, then the means");
+    for (int i = 0; device && ce_mesh_leads(&engine->mesh) && i <= CE_PAIR_MEANS; i++)
         ce_state_sum(compute(engine), i == 0 ? &device->sums.loss : &device->sums.pairs[i - 1],
                      (const float *)facts.data + i * pairs, pairs);
 }

@@ -34,20 +34,10 @@ void ce_state_judge(cs_stream *stream, ce_verdict *verdict, const ce_step_sums *
  * stream. */
 void ce_state_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
 
-/* The values (facts) that are computed for each pair of answers. CE_PREFERENCE_CORRECT is 1 if the chosen answer has
- * the greater reward, otherwise 0. */
-enum {
-    CE_PREFERENCE_LOSS,
-    CE_PREFERENCE_CHOSEN_REWARD,
-    CE_PREFERENCE_REJECTED_REWARD,
-    CE_PREFERENCE_CORRECT,
-    CE_PREFERENCE_CHOSEN_LOGP,
-    CE_PREFERENCE_REJECTED_LOGP,
-    CE_PREFERENCE_FACTS
-};
 /* Computes the loss of each of B pairs of answers. An answer's log-probability is the negative sum of its rows' losses.
- * Sequence 2 b is the chosen answer of pair b, and sequence 2 b + 1 is the rejected answer. A sequence has T rows. All
- * facts of a pair without targets are 0. */
+ * Sequence 2 b is the chosen answer of pair b, and sequence 2 b + 1 is the rejected answer. A sequence has T rows. With
+ * rule.ld_alpha below 1, the rows of an answer beyond the number of tokens of the shorter answer have that factor. All
+ * facts of a pair without targets are 0 (optim/preference.h). */
 typedef struct {
     ce_preference rule;
     cs_tensor losses;  /* losses (2 B T, 1) f32: the losses of the rows, from cs_op_cross_entropy */

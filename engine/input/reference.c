@@ -98,7 +98,10 @@ static cs_status take_start(cs_engine *engine)
 static uint64_t name_of(const cs_data *data)
 {
     const ce_precision *types = &data->engine->settings->precision;
+    const double ld_alpha = data->engine->settings->preference.ld_alpha;
     uint64_t name = cs_rng_mix(data->engine->reference_mark, ce_windows_mark(data->windows));
+    if (ld_alpha < 1)
+        name = cs_rng_mix(name, (uint64_t)(ld_alpha * 0x1p53));
     return cs_rng_mix(cs_rng_mix(name, (uint64_t)types->values), (uint64_t)types->products);
 }
 

@@ -11,7 +11,7 @@
 #include "optim/preference.h"
 #include "optim/scaler.h"
 
-enum { CE_PAIR_MEANS = 5 };
+enum { CE_PAIR_MEANS = CE_PREFERENCE_TOKENS - CE_PREFERENCE_LOSS - 1 };
 #define CE_END_ASKED (INT64_C(1) << 32)
 
 /* The values that ranks add in one all-reduce. The values are integers, so the order of the additions does not change

@@ -56,7 +56,7 @@ static void add_losses(cs_engine *engine, cs_tensor loss, cs_tensor facts, sums 
         return;
     }
     ce_preference_facts(engine, loss, facts);
-    for (int i = 0; i < CE_PREFERENCE_FACTS; i++)
+    for (int i = 0; i <= CE_PAIR_MEANS; i++)
         ce_state_sum(stream, i == CE_PREFERENCE_LOSS ? &all->loss : &all->pairs[i - 1],
                      cs_matrix_rows(facts, i, 1).data, cs_columns(facts));
 }

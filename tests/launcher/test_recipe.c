@@ -170,6 +170,10 @@ static const struct {
       "}",
       "report_to: [\"tensorboard\", \"wandb\"]: cspeed sends nothing|reward_model: x: cspeed does not know this key",
       "" },
+    { "beta: 0.2\nloss_type: [sigmoid, sft]\nloss_weights: [1, 0.5]\nld_alpha: 0.5\nf_divergence_type: forward_kl\n",
+      "{\"cspeed\": {\"dpo\": {\"beta\": 0.2, \"loss_type\": [\"sigmoid\", \"sft\"], \"loss_weights\": [1, 0.5], "
+      "\"ld_alpha\": 0.5, \"f_divergence_type\": \"forward_kl\"}}, " REST "}",
+      "", "" },
     { "output_dir: $OUT\nnum_processes: 8\nmachine_rank: 0\noverwrite_output_dir: true\n", "{" REST "}",
       "output_dir: $OUT: the value is a variable of the shell", " --num_gpus 8" },
     { "deepspeed: zero.json\nlearning_rate: 1e-4\n",

@@ -5,17 +5,18 @@ usage: python tests/peers/dpo_same.py [--train build/bin/train] [--launcher buil
 
 Makes a tiny Llama with a tokenizer and a chat template, and files of pairs: texts, texts whose prompt is implicit,
 conversations, and conversations whose prompt is implicit; some answers are truncated, and one prompt is too long and left
-out. For each file, loss_type sigmoid, and for the texts also hinge, ipo and robust, both train ten steps of 8 pairs (2 x
-4 accumulated) in float32, in the order of the file. Prints the largest difference of a loss, relative to 1 or to the loss
+out. For each file, loss_type sigmoid, and for the texts also each other loss and option of KINDS, both train ten steps of 8
+pairs (2 x 4 accumulated) in float32, in the order of the file. Prints the largest difference of a loss, relative to 1 or to the loss
 where that is greater, of a log-probability, relative to the largest magnitude, and of a reward, relative to beta times
-the largest log-probability, since it is beta times a difference of two of them; ends with 1 where one is above --bound.
+the largest log-probability, since it is beta times a difference of two of them; ends with 1 where one is above --bound
+(three times as much for the losses in STEEP).
 A further run of the texts takes another model as its reference.
 
 --golden writes what test_preference holds cspeed to where there is no Python, in the format of tests/golden/make_gpt2.py:
     config                   i32, one character each: the model's config.json
     first.NAME               f32, the model's first values
     inputs, targets          i32 (10, 4, 4, T): steps, micro-batches, sequences (chosen, rejected, chosen, rejected)
-    references               f32 (10, 4, 4)
+    references, ld_alpha.references  f32 (10, 4, 4): of all trainings but ld_alpha, and of ld_alpha
     KIND.losses, KIND.rewards, KIND.logps  f32 (10), (10, 2), (10, 2): chosen, rejected
 Needs torch, transformers, tokenizers, datasets and trl (1.16.0 was the version of the committed figures).
 """
@@ -31,8 +32,25 @@ import numpy as np
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden"))
 
 STEPS, PAIRS, MICRO, LENGTH = 10, 8, 2, 40
-RATE, BETA, SMOOTHING = 1e-3, 0.1, 0.1
-KINDS = ("sigmoid", "hinge", "ipo", "robust")
+RATE, BETA = 1e-3, 0.1
+# name: keys of DPOConfig, which are also keys of cspeed.dpo
+KINDS = {
+    "sigmoid": {}, "hinge": {"loss_type": ["hinge"]}, "ipo": {"loss_type": ["ipo"]},
+    "robust": {"loss_type": ["robust"], "label_smoothing": 0.1},
+    "exo_pair": {"loss_type": ["exo_pair"], "label_smoothing": 1e-3},
+    "nca_pair": {"loss_type": ["nca_pair"]}, "bco_pair": {"loss_type": ["bco_pair"]},
+    "sppo_hard": {"loss_type": ["sppo_hard"]}, "aot": {"loss_type": ["aot"]},
+    "aot_unpaired": {"loss_type": ["aot_unpaired"], "label_smoothing": 0.1},
+    "apo_zero": {"loss_type": ["apo_zero"]}, "apo_down": {"loss_type": ["apo_down"]},
+    "discopop": {"loss_type": ["discopop"]}, "sft": {"loss_type": ["sft"]}, "sigmoid_norm": {"loss_type": ["sigmoid_norm"]},
+    "list": {"loss_type": ["sigmoid", "bco_pair", "sft"], "loss_weights": [0.8, 0.2, 1.0]},
+    "ld_alpha": {"loss_type": ["sigmoid", "sft"], "ld_alpha": 0.3},
+    "forward_kl": {"f_divergence_type": "forward_kl"}, "js_divergence": {"f_divergence_type": "js_divergence"},
+    "alpha_divergence": {"loss_type": ["ipo", "hinge"], "f_divergence_type": "alpha_divergence",
+                         "f_alpha_divergence_coef": 0.7},
+}
+# These losses multiply the rounding of a log-probability in float32, by 2 (rc - 5) and by e^(beta / tau).
+STEEP = ("sppo_hard", "discopop")
 NAMES = ("rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins", "logps/chosen", "logps/rejected")
 TEMPLATE = ("{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
             "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
@@ -128,9 +146,8 @@ def train_trl(folder, model, reference, rows, kind):
     arguments = DPOConfig(output_dir=os.path.join(folder, "trl"), per_device_train_batch_size=MICRO,
                           gradient_accumulation_steps=PAIRS // MICRO, max_steps=STEPS, learning_rate=RATE,
                           lr_scheduler_type="constant", weight_decay=0.0, max_grad_norm=1.0, logging_steps=1, bf16=False,
-                          use_cpu=True, gradient_checkpointing=False, max_length=LENGTH, loss_type=[kind], beta=BETA,
-                          label_smoothing=SMOOTHING if kind == "robust" else 0.0, report_to=[], save_strategy="no",
-                          disable_tqdm=True, precompute_ref_log_probs=True)
+                          use_cpu=True, gradient_checkpointing=False, max_length=LENGTH, beta=BETA, report_to=[],
+                          save_strategy="no", disable_tqdm=True, precompute_ref_log_probs=True, **KINDS[kind])
     trainer = InOrder(model=AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32),
                       ref_model=AutoModelForCausalLM.from_pretrained(reference, dtype=torch.float32) if reference else None,
                       args=arguments, train_dataset=Dataset.from_list(rows),
@@ -150,8 +167,7 @@ def train_cspeed(chosen, folder, model, reference, rows, kind, name):
         "zero_optimization": {"stage": chosen.stage},
         "optimizer": {"type": "AdamW", "params": {"lr": RATE, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.0}},
         "cspeed": {"model": model, "steps": STEPS, "threads": 1, "output": output, "save_interval": 0, "eval_interval": 0,
-                   "dpo": {"beta": BETA, "loss_type": kind, "label_smoothing": SMOOTHING if kind == "robust" else 0,
-                           "reference": reference},
+                   "dpo": {"beta": BETA, "reference": reference, **KINDS[kind]},
                    "data": {"train": data, "seq_len": LENGTH, "shuffle": False}}}
     with open(path, "w") as file:
         json.dump(config, file)
@@ -185,6 +201,12 @@ def compare(name, trl, cspeed, bound):
     return all(value <= bound for value in worst.values())
 
 
+def references_of(batch, order):
+    import torch
+
+    return torch.cat([batch["ref_chosen_logps"], batch["ref_rejected_logps"]])[order].numpy()
+
+
 def write_golden_file(path, model, results):
     import torch
     from make_gpt2 import write_golden
@@ -194,20 +216,20 @@ def write_golden_file(path, model, results):
     rows = 2 * MICRO
     inputs, targets = np.zeros((2, len(batches), rows, LENGTH), dtype=np.int32)
     targets[:] = -1
-    references = np.zeros((len(batches), rows), dtype=np.float32)
+    order = [half * MICRO + b for b in range(MICRO) for half in range(2)]  # TRL puts all chosen answers first
+    references = {key: np.stack([references_of(batch, order) for batch in results[kind][1]])
+                  for key, kind in (("references", "sigmoid"), ("ld_alpha.references", "ld_alpha"))}
     for i, batch in enumerate(batches):
-        order = [half * MICRO + b for b in range(MICRO) for half in range(2)]  # TRL puts all chosen answers first
         ids, mask = batch["input_ids"][order], batch["completion_mask"][order]
         length = ids.shape[1]
         inputs[i, :, :length] = ids
         targets[i, :, :length - 1] = torch.where(mask[:, 1:] == 1, ids[:, 1:], -1)
-        references[i] = torch.cat([batch["ref_chosen_logps"], batch["ref_rejected_logps"]])[order]
     shape = (STEPS, -1, rows)
     with open(os.path.join(model, "config.json")) as file:
         config = file.read()
     entries = {"config": np.array([ord(c) for c in config], dtype=np.int32),
                "inputs": inputs.reshape(*shape, LENGTH), "targets": targets.reshape(*shape, LENGTH),
-               "references": references.reshape(shape)}
+               **{key: value.reshape(shape) for key, value in references.items()}}
     for name, value in load_file(os.path.join(model, "model.safetensors")).items():
         entries["first." + name] = value.numpy()
     for kind, (seen, _) in results.items():
@@ -231,7 +253,7 @@ def main():
             name = f"{form} {kind}{' reference' if reference else ''}"
             trl = train_trl(folder, model, reference, rows_of(form), kind)
             cspeed = train_cspeed(chosen, folder, model, reference, rows_of(form), kind, name.replace(" ", "_"))
-            good &= compare(name, trl[0], cspeed, chosen.bound)
+            good &= compare(name, trl[0], cspeed, chosen.bound * (3 if kind in STEEP else 1))
             if form == "texts" and not reference:
                 results[kind] = trl
             if chosen.golden and form == "texts" and reference:

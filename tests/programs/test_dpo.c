@@ -175,9 +175,16 @@ START_TEST(what_is_not_supported_is_named)
     prepare(0, "");
     refuses("--set cspeed.data.packing=documents", 78, "cspeed.data.packing");
     refuses("--set cspeed.dpo.reference=org/other", 66, "`hf download org/other");
-    refuses("--set cspeed.dpo.label_smoothing=0.1", 78, "only the loss_type \"robust\" has it");
+    refuses("--set cspeed.dpo.label_smoothing=0.1", 78, "only the loss_types robust, exo_pair, aot and");
+    refuses("--set cspeed.dpo.loss_type=exo_pair", 78, "exo_pair needs a number above 0");
+    refuses("--set cspeed.dpo.loss_type=aot --set cspeed.dpo.f_divergence_type=js_divergence", 78,
+            "the loss_type \"aot\" has only reverse_kl");
+    refuses("--set 'cspeed.dpo.loss_type=[\"sft\",\"sft\"]'", 78, "\"sft\" is listed twice");
+    refuses("--set cspeed.dpo.loss_weights=[1,2]", 78,
+            "a list of as many numbers as loss_type has losses is needed: 1");
+    refuses("--set cspeed.dpo.use_weighting=true", 78, "the weights of WPO are not implemented");
     refuses("--set cspeed.dpo.beta=0 --set cspeed.dpo.loss_type=ipo", 78, "cspeed.dpo.beta");
-    refuses("--set cspeed.dpo.loss_type=kto", 78, "sigmoid|hinge|ipo|robust");
+    refuses("--set cspeed.dpo.loss_type=kto", 78, "names of losses: sigmoid hinge ipo robust");
     refuses("--set cspeed.dpo.reference=nowhere", 66, "there is no nowhere/config.json");
     ck_assert_int_eq(shell_run("mkdir -p folders/config.json"), 0);
     refuses("--set cspeed.dpo.reference=folders", 65, "folders/config.json: not a regular file");

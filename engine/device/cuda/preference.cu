@@ -1,8 +1,9 @@
 /* preference.cu - the losses of pairs of answers in preference training, and the weights of the answers' rows.
  *
- * A thread block works on one pair. For each of the two answers, each thread adds the losses of every THREADS-th row in
- * double; then a tree adds the sums of all threads. One thread computes the pair's loss; all threads write the weights.
- * The kernel reads and writes each row once: it is bound by memory. */
+ * A thread block works on one pair. In the first kernel, each thread adds the losses of every THREADS-th row of both answers
+ * in double; then a tree adds the sums of all threads. Some losses depend on the log-probabilities of all pairs, so a
+ * second kernel computes the losses; one thread computes the pair's loss, and all threads write the weights. Each row is
+ * read and written once: the kernels are bound by memory. */
 #include "device/cuda/kernel.cuh"
 
 enum { THREADS = 256 };
@@ -22,51 +23,85 @@ template <typename T> static __device__ T sum_threads(T *shared, T value)
     return sum;
 }
 
-static __device__ void write_facts(float *facts, int64_t pairs, const ce_preference_pair *pair,
-                                   const ce_preference_result *result)
+/* Returns the number of rows of an answer whose log-probabilities have the factor 1. Each thread counts all rows. */
+static __device__ int64_t whole_rows(double ld_alpha, const int32_t *target, int64_t length,
+                                     const int64_t tokens[CE_ANSWERS])
 {
-    bool real = pair->tokens[CE_CHOSEN] + pair->tokens[CE_REJECTED] > 0;
-    facts[CE_PREFERENCE_LOSS * pairs] = real ? (float)result->loss : 0;
-    facts[CE_PREFERENCE_CHOSEN_REWARD * pairs] = real ? (float)result->reward[CE_CHOSEN] : 0;
-    facts[CE_PREFERENCE_REJECTED_REWARD * pairs] = real ? (float)result->reward[CE_REJECTED] : 0;
-    facts[CE_PREFERENCE_CORRECT * pairs] = real && result->reward[CE_CHOSEN] > result->reward[CE_REJECTED] ? 1 : 0;
-    facts[CE_PREFERENCE_CHOSEN_LOGP * pairs] = real ? pair->logp[CE_CHOSEN] : 0;
-    facts[CE_PREFERENCE_REJECTED_LOGP * pairs] = real ? pair->logp[CE_REJECTED] : 0;
+    int64_t shared = tokens[CE_CHOSEN] < tokens[CE_REJECTED] ? tokens[CE_CHOSEN] : tokens[CE_REJECTED];
+    return ld_alpha >= 1 ? length : ce_preference_rows_of(target, length, shared);
 }
 
+/* Sets the facts of each pair that only depend on its own rows. */
 static __global__ void __launch_bounds__(THREADS)
-    judge_pairs(ce_preference rule, const float *losses, const int32_t *targets, const float *references,
-                float *weights, float *facts, int64_t length)
+    read_pairs(double ld_alpha, const float *losses, const int32_t *targets, float *facts, int64_t length)
 {
     CE_SHARED double shared[THREADS];
     CE_SHARED int64_t counts[THREADS];
-    ce_preference_pair pair;
-    int64_t b = blockIdx.x;
-#pragma unroll /* the loop is unrolled, so that `pair` stays in registers */
+    int64_t pairs = gridDim.x, b = blockIdx.x, tokens[CE_ANSWERS];
     for (int i = 0; i < CE_ANSWERS; i++) {
-        int64_t first = (CE_ANSWERS * b + i) * length, tokens = 0;
-        double sum = 0;
-        for (int64_t t = threadIdx.x; t < length; t += THREADS) {
-            sum += (double)losses[first + t];
-            tokens += targets[first + t] >= 0;
-        }
-        pair.logp[i] = (float)-sum_threads(shared, sum);
-        pair.tokens[i] = sum_threads(counts, tokens);
-        pair.reference[i] = references ? references[CE_ANSWERS * b + i] : 0;
+        const int32_t *target = targets + (CE_ANSWERS * b + i) * length;
+        tokens[i] = 0;
+        for (int64_t t = threadIdx.x; t < length; t += THREADS)
+            tokens[i] += target[t] >= 0;
+        tokens[i] = sum_threads(counts, tokens[i]);
     }
-    ce_preference_result result = ce_preference_judge(&rule, &pair);
-    if (threadIdx.x == 0)
-        write_facts(facts + b, gridDim.x, &pair, &result);
-    for (int64_t at = threadIdx.x; weights && at < CE_ANSWERS * length; at += THREADS) {
-        float *weight = weights + CE_ANSWERS * b * length + at;
-        *weight = (float)((double)*weight * -(at < length ? result.slope[CE_CHOSEN] : result.slope[CE_REJECTED]));
+    for (int i = 0; i < CE_ANSWERS; i++) {
+        const float *loss = losses + (CE_ANSWERS * b + i) * length;
+        int64_t whole = whole_rows(ld_alpha, targets + (CE_ANSWERS * b + i) * length, length, tokens);
+        double sum = 0, rest = 0;
+        for (int64_t t = threadIdx.x; t < whole; t += THREADS)
+            sum += (double)loss[t];
+        for (int64_t t = whole + threadIdx.x; t < length; t += THREADS)
+            rest += (double)loss[t];
+        sum = sum_threads(shared, sum);
+        rest = sum_threads(shared, rest);
+        if (threadIdx.x > 0)
+            continue;
+        facts[(CE_PREFERENCE_TOKENS + i) * pairs + b] = (float)tokens[i];
+        facts[(CE_PREFERENCE_CHOSEN_LOGP + i) * pairs + b] = (float)-(sum + ld_alpha * rest);
+        if (i == CE_CHOSEN)
+            facts[CE_PREFERENCE_CHOSEN_SUM * pairs + b] = (float)-(sum + rest);
+    }
+}
+
+static __device__ void write_facts(float *facts, int64_t pairs, const ce_preference_result *result)
+{
+    facts[CE_PREFERENCE_LOSS * pairs] = (float)result->loss;
+    facts[CE_PREFERENCE_CHOSEN_REWARD * pairs] = (float)result->reward[CE_CHOSEN];
+    facts[CE_PREFERENCE_REJECTED_REWARD * pairs] = (float)result->reward[CE_REJECTED];
+    facts[CE_PREFERENCE_CORRECT * pairs] = result->reward[CE_CHOSEN] > result->reward[CE_REJECTED] ? 1 : 0;
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    judge_pairs(ce_preference rule, const int32_t *targets, const float *references, float *weights, float *facts,
+                int64_t length)
+{
+    CE_SHARED ce_preference_result result;
+    ce_preference_pairs of = { facts, references, gridDim.x };
+    int64_t b = blockIdx.x;
+    int64_t tokens[CE_ANSWERS] = { (int64_t)ce_preference_fact(&of, CE_PREFERENCE_TOKENS, b),
+                                   (int64_t)ce_preference_fact(&of, CE_PREFERENCE_REJECTED_TOKENS, b) };
+    if (threadIdx.x == 0) {
+        result = ce_preference_judge(&rule, &of, b);
+        write_facts(facts + b, gridDim.x, &result);
+    }
+    __syncthreads();
+    for (int i = 0; i < CE_ANSWERS && weights; i++) {
+        float *weight = weights + (CE_ANSWERS * b + i) * length;
+        int64_t whole = whole_rows(rule.ld_alpha, targets + (CE_ANSWERS * b + i) * length, length, tokens);
+        double slope = result.slope[i], plain = i == CE_CHOSEN ? result.plain : 0;
+        for (int64_t t = threadIdx.x; t < length; t += THREADS)
+            weight[t] = (float)((double)weight[t] * -((t < whole ? slope : rule.ld_alpha * slope) + plain));
     }
 }
 
 extern "C" void ce_cuda_preference(cs_stream *stream, const ce_preference_rows *rows)
 {
     ce_shape shape = { dim3((unsigned)cs_columns(rows->facts)), dim3(THREADS) };
-    ce_launch(ce_cuda_stream(stream), shape, judge_pairs, rows->rule, (const float *)rows->losses.data,
-              (const int32_t *)rows->targets.data, (const float *)rows->references.data, (float *)rows->weights.data,
-              (float *)rows->facts.data, cs_columns(rows->targets));
+    const int32_t *targets = (const int32_t *)rows->targets.data;
+    float *facts = (float *)rows->facts.data;
+    ce_launch(ce_cuda_stream(stream), shape, read_pairs, rows->rule.ld_alpha, (const float *)rows->losses.data, targets,
+              facts, cs_columns(rows->targets));
+    ce_launch(ce_cuda_stream(stream), shape, judge_pairs, rows->rule, targets, (const float *)rows->references.data,
+              (float *)rows->weights.data, facts, cs_columns(rows->targets));
 }
