@@ -1,10 +1,9 @@
 /* four_bit.c - the tables of 4-bit weights, and their quantisation. */
 #include "base/four_bit.h"
+#include "base/dynamic_map.h"
 #include "base/range.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <stdlib.h>
 
 const char *const ce_four_bit_names[CE_FOUR_BIT_TYPES + 1] = { "", "nf4", "fp4", NULL };
 
@@ -33,47 +32,9 @@ const float *ce_four_bit_values(ce_four_bit_type type)
     return values[type];
 }
 
-/* ---- the table of absmax: 2^i midpoints of equal parts of [0.1, 1] times 10^(i - 6), for i from 0 to 6, with both signs;
- * 0 and 1 ---- */
-
-static float scales[256], middles[255];
-
-static int ascend(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
-/* bitsandbytes computes the table by torch.linspace in fp32, which counts the second half of the borders from the end, and
- * rounds each border once. */
-static float border(int index, int count)
-{
-    float step = (1.0f - 0.1f) / (float)(count - 1);
-    double exact = index < count / 2 ? (double)0.1f + (double)step * index : 1 - (double)step * (count - 1 - index);
-    return (float)exact;
-}
-
-static void fill_scales(void)
-{
-    int count = 0;
-    for (int i = 0; i < 7; i++)
-        for (int at = 0, parts = 1 << i; at < parts; at++) {
-            float middle = (border(at, parts + 1) + border(at + 1, parts + 1)) / 2 * (float)pow(10, i - 6);
-            scales[count++] = middle;
-            scales[count++] = -middle;
-        }
-    scales[count++] = 0;
-    scales[count] = 1;
-    qsort(scales, 256, sizeof *scales, ascend);
-    for (int i = 0; i < 255; i++)
-        middles[i] = (scales[i] + scales[i + 1]) / 2;
-}
-
 const float *ce_four_bit_scales(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, fill_scales);
-    return scales;
+    return ce_dynamic_signed()->value;
 }
 
 /* ---- quantisation ---- */
@@ -105,24 +66,11 @@ float ce_four_bit_encode(uint8_t *codes, const float *from, int count, ce_four_b
     return absmax;
 }
 
-static uint8_t nearest_scale(float x)
-{
-    int low = 0, high = 255;
-    while (low < high) {
-        int middle = (low + high) / 2;
-        if (x > middles[middle])
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return (uint8_t)low;
-}
-
 void ce_four_bit_encode_absmax(uint8_t *codes, float *nested, const float *absmax, int64_t blocks)
 {
     int64_t groups = ce_divide_up(blocks, CE_FOUR_BIT_GROUP);
     double sum = 0;
-    ce_four_bit_scales();
+    const ce_dynamic_map *map = ce_dynamic_signed();
     for (int64_t i = 0; i < blocks; i++)
         sum += (double)absmax[i];
     float offset = nested[groups] = (float)(sum / (double)blocks);
@@ -134,7 +82,7 @@ void ce_four_bit_encode_absmax(uint8_t *codes, float *nested, const float *absma
             differences[i] = absmax[from + i] - offset;
         nested[group] = greatest(differences, count);
         for (int64_t i = 0; i < count; i++)
-            codes[from + i] = nearest_scale(nested[group] > 0 ? differences[i] / nested[group] : 0);
+            codes[from + i] = ce_dynamic_code(map, nested[group] > 0 ? differences[i] / nested[group] : 0);
     }
 }
 

@@ -2,17 +2,19 @@
 #ifndef CE_BASE_HALF_H
 #define CE_BASE_HALF_H
 
+#include "base/host_device.h"
+
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t ce_float_bits(float value)
+CE_HOST_DEVICE uint32_t ce_float_bits(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
-static inline float ce_bits_float(uint32_t bits)
+CE_HOST_DEVICE float ce_bits_float(uint32_t bits)
 {
     float value;
     memcpy(&value, &bits, sizeof value);

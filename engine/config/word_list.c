@@ -36,7 +36,7 @@ KEY("M", "exit_duration_in_mins", "cspeed.fit_seconds", "in seconds; the schedul
 TOPIC("Optimizer")
 KEY("TSL", "learning_rate", "optimizer.params.lr", "")
 KEY("AM", "lr", "optimizer.params.lr", "")
-KEY("TSLAM", "optim", "optimizer.type", "adamw_torch and adamw_torch_fused are AdamW, sgd SGD, adagrad Adagrad, lion_32bit Lion; 8-bit, paged, Adafactor, GaLore and APOLLO are not supported")
+KEY("TSLAM", "optim", "optimizer.type", "adamw_torch and adamw_torch_fused are AdamW, sgd SGD, adagrad Adagrad, lion_32bit Lion; the 8-bit and paged names of AdamW and Lion are known; Adafactor, GaLore and APOLLO are not supported")
 REFUSED("TA", "optim_args optim_target_modules", "the optimizers here have no such arguments")
 KEY("TSLA", "adam_beta1 adam_beta2", "optimizer.params.betas", "[beta1, beta2]")
 KEY("TSLA", "adam_epsilon", "optimizer.params.eps", "")

@@ -81,11 +81,14 @@ int64_t ce_state_tiles(ce_range elements);
 
 /* Applies the optimizer's rule to the ranges. `gradient` is multiplied by hyper.grad_scale and the gate's factor first.
  * `master`, `gradient` and `slots` may have any float type: their elements are converted to fp32, updated, and rounded
- * to nearest even. If `publish` is present, the new values are written to `master` and to `publish`. A rule that
+ * to nearest even. A slot of type CS_U8 has 8-bit codes: the blocks of CE_OPTIM_BLOCK elements (optim/optim.h) begin where
+ * their range begins, the scale of the block that contains element i is scales[i / CE_OPTIM_BLOCK], and the second slot has
+ * no negative values. If `publish` is present, the new values are written to `master` and to `publish`. A rule that
  * returns a direction writes the direction to `gradient` and leaves `master` unchanged. If the gate is closed, nothing
  * is written. The bits of the result do not depend on how the elements are divided into ranges. */
 typedef struct {
     cs_tensor master, gradient, slots[CE_OPTIM_SLOTS]; /* a slot that the optimizer does not have is absent */
+    float *scales[CE_OPTIM_SLOTS];                     /* the scales of slots of type CS_U8 */
     cs_tensor publish;
     ce_state_ranges ranges;
     const ce_gate *gate; /* the gate that allows the update; NULL: always open, with factor 1 */

@@ -24,7 +24,7 @@ CE_HOST_DEVICE float adamw(float p, float g, float *m, float *v, ce_hyper h)
             "adam_w_mode", adam_w_mode, "true",                                                                                     \
             "true: the type \"Adam\" means AdamW, as in DeepSpeed; false: Adam with L2 regularization; \"AdamW\" is always AdamW"), \
         INERT("torch_adam", "false", "there is one implementation of Adam, which computes as PyTorch's"), GRAD_NONE,                \
-        NO_FOREACH, NO_AMSGRAD, NO_FUSED, NO_MAXIMUM, FP32_STATES, REFUSED("freeze_step", "null", NULL, NO_ONE_BIT),                \
-        NO_CLIPPING
+        BITS, NO_FOREACH, NO_AMSGRAD, NO_FUSED, NO_MAXIMUM, FP32_STATES,                                                            \
+        REFUSED("freeze_step", "null", NULL, NO_ONE_BIT), NO_CLIPPING
 
 #endif

@@ -34,18 +34,16 @@ static void add(ce_groups *groups, ce_group group, double base)
     groups->group[groups->count++] = group;
 }
 
-/* Adds a parameter group. With Muon it adds two groups: one for the matrices and one for the other parameters. */
+/* Adds a parameter group. With Muon and with 8-bit state it adds two groups. */
 static void add_sides(ce_groups *groups, ce_group group, double base)
 {
-    bool muon = group.settings.kind == CE_OPTIM_MUON;
-    group.matrices = true;
-    group.others = !muon;
+    bool muon = group.settings.kind == CE_OPTIM_MUON, blocks = group.settings.bits == 8;
+    group.side = muon ? CE_MATRICES : blocks ? CE_BLOCKS : CE_ALL_MATCHES;
     add(groups, group, base);
-    if (!muon)
+    if (group.side == CE_ALL_MATCHES)
         return;
-    group.settings = ce_optim_beside_muon(&group.settings);
-    group.matrices = false;
-    group.others = true;
+    group.side = muon ? CE_NO_MATRICES : CE_NO_BLOCKS;
+    group.settings = muon ? ce_optim_beside_muon(&group.settings) : ce_optim_beside_blocks(&group.settings);
     add(groups, group, base);
 }
 
@@ -76,6 +74,7 @@ static void read_group(ce_json *doc, json_t *object, int number, const ce_optim_
     ce_group group = { .params = json_object_get(object, "params"),
                        .settings = *settings,
                        .decays = decay && !json_is_null(decay),
+                       .asks_bits = json_is_integer(json_object_get(object, "optim_bits")),
                        .written = number };
     snprintf(path, sizeof path, LIST "[%d]", number);
     if (!json_is_object(object) || !are_globs(group.params)) {
@@ -110,15 +109,23 @@ void ce_groups_read(ce_json *doc, const json_t *list, const ce_optim_settings *s
 
 /* ---- the group of a parameter ---- */
 
-/* True if Muon updates the parameter. As in DeepSpeed, vectors and parameters with "embed" or "lm_head" in their names
- * are excluded. cspeed also excludes names with "wte" or "wpe", which are GPT-2's embeddings. */
-static bool is_matrix(const char *name, bool vector)
+/* The names of embeddings contain "embed", or "wte" or "wpe" in GPT-2. */
+static bool is_embedding(const char *name)
 {
-    static const char *const not_these[] = { "embed", "lm_head", "wte", "wpe" };
-    for (int i = 0; i < 4; i++)
-        if (strcasestr(name, not_these[i]))
-            return false;
-    return !vector;
+    return strcasestr(name, "embed") || strcasestr(name, "wte") || strcasestr(name, "wpe");
+}
+
+/* Muon updates matrices. As in DeepSpeed, embeddings and parameters with "lm_head" in their names are excluded. */
+static bool is_on_side(const ce_group *group, const char *name, bool vector, bool blocks)
+{
+    bool matrix = !vector && !is_embedding(name) && !strcasestr(name, "lm_head");
+    bool coded = blocks && (group->asks_bits || !is_embedding(name));
+    const bool is_on[] = { [CE_ALL_MATCHES] = true,
+                           [CE_MATRICES] = matrix,
+                           [CE_NO_MATRICES] = !matrix,
+                           [CE_BLOCKS] = coded,
+                           [CE_NO_BLOCKS] = !coded };
+    return is_on[group->side];
 }
 
 bool ce_groups_match(const ce_group *group, size_t index, const char *name, const char **pattern)
@@ -137,12 +144,18 @@ static bool names(const ce_group *group, const char *name)
     return !group->params;
 }
 
-int ce_groups_find(const ce_groups *groups, const char *name, bool vector)
+int ce_groups_find(const ce_groups *groups, const char *name, bool vector, bool blocks)
 {
-    bool matrix = is_matrix(name, vector);
     int index = 0;
-    while (
-        !((matrix ? groups->group[index].matrices : groups->group[index].others) && names(&groups->group[index], name)))
-        index++; /* The last group, the default, matches every parameter. */
+    while (!is_on_side(&groups->group[index], name, vector, blocks) || !names(&groups->group[index], name))
+        index++; /* The last groups, the default, match every parameter. */
     return index;
+}
+
+bool ce_groups_have_blocks(const ce_groups *groups)
+{
+    bool any = false;
+    for (int i = 0; i < groups->count; i++)
+        any |= groups->group[i].optimizer.blocks && !groups->group[i].frozen;
+    return any;
 }

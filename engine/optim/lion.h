@@ -21,6 +21,6 @@ CE_HOST_DEVICE float lion(float p, float g, float *m, float *unused, ce_hyper h)
         BETAS(                                                                                                                       \
             "[0.9, 0.999]",                                                                                                          \
             "beta1: momentum's share in the step, whose sign is taken; beta2: decay of the momentum; Lion's paper has [0.9, 0.99]"), \
-        DECAY(ASKED), GRAD_NONE, FP32_STATES, NO_CLIPPING
+        DECAY(ASKED), GRAD_NONE, BITS, FP32_STATES, NO_CLIPPING
 
 #endif

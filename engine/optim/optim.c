@@ -13,12 +13,13 @@ ce_optimizer ce_optim_find(const ce_optim_settings *settings)
 {
     static const ce_optimizer list[] = {
 #define ENTRY(constant, name, slots, first, second, directs)                                                           \
-    [CE_OPTIM_##constant] = { CE_OPTIM_##constant, name, slots, { first, second }, 0, directs },
+    [CE_OPTIM_##constant] = { CE_OPTIM_##constant, name, slots, { first, second }, 0, directs, false },
 #define RULE(function, constant, ...) ENTRY(constant, __VA_ARGS__, false)
 #define DIRECTION(function, constant, ...) ENTRY(constant, __VA_ARGS__, true)
 #include "optim/rules.h"
     };
     ce_optimizer found = list[settings->kind];
+    found.blocks = settings->bits == 8;
     if (found.kind == CE_OPTIM_ADAGRAD)
         found.first_value = (float)settings->first_sum;
     if (found.kind == CE_OPTIM_SGD && settings->momentum == 0) {
@@ -31,6 +32,13 @@ ce_optimizer ce_optim_find(const ce_optim_settings *settings)
 bool ce_optim_has_betas(const ce_optim_settings *settings)
 {
     return ce_optim_find(settings).slots == 2 || settings->kind == CE_OPTIM_LION;
+}
+
+ce_optim_settings ce_optim_beside_blocks(const ce_optim_settings *settings)
+{
+    ce_optim_settings other = *settings;
+    other.bits = 32;
+    return other;
 }
 
 ce_optim_settings ce_optim_beside_muon(const ce_optim_settings *settings)
@@ -88,6 +96,9 @@ static void check(ce_json *doc, const char *path, const ce_optim_settings *setti
     snprintf(at, sizeof at, "%s.min_coeff", path);
     if (kind == CE_OPTIM_LAMB && settings->min_ratio > settings->max_ratio)
         ce_json_fault(doc, at, "%g is above max_coeff, %g", settings->min_ratio, settings->max_ratio);
+    snprintf(at, sizeof at, "%s.optim_bits", path);
+    if (settings->bits != 8 && settings->bits != 32)
+        ce_json_fault(doc, at, "8 or 32 is needed, not %lld", (long long)settings->bits);
     snprintf(at, sizeof at, "%s.momentum", path);
     if (kind == CE_OPTIM_MUON && settings->momentum >= 1)
         ce_json_fault(doc, at, "it must be below 1, not %g", settings->momentum);
@@ -129,6 +140,7 @@ static const ce_key section_keys[] = {
 void ce_optim_read(ce_json *doc, json_t *section, ce_optim_settings *settings)
 {
     section_text text;
+    int64_t bits = 32;
     const ce_type *type = ce_types_of(CE_OPTIM_ADAMW);
     json_t *params = json_object_get(section, "params");
     memset(settings, 0, sizeof *settings);
@@ -137,11 +149,12 @@ void ce_optim_read(ce_json *doc, json_t *section, ce_optim_settings *settings)
     if (section && !text.type)
         ce_types_missing(doc);
     else if (section)
-        type = ce_types_find(doc, text.type);
+        type = ce_types_find(doc, text.type, &bits);
     if (!type || (section && !text.type))
         return;
     ce_keys_fill(doc, params, "optimizer.params", settings, type->keys, type->count);
     bool decoupled = type->kind == CE_OPTIM_ADAM && settings->adam_w_mode;
+    settings->bits = gives(params, "optim_bits") ? settings->bits : bits;
     settings->kind = (int)(decoupled ? CE_OPTIM_ADAMW : type->kind);
     if (decoupled && strcasecmp(text.type, "Adam") == 0)
         ce_json_note(doc, "optimizer.type",

@@ -14,7 +14,10 @@
 #include "json/keys.h"
 #include "optim/rule.h"
 
-enum { CE_OPTIM_SLOTS = 2 };
+/* A block is CE_OPTIM_BLOCK consecutive elements of a parameter, counted from its first element. In 8-bit state each block
+ * has one fp32 scale for each slot, its greatest absolute value, and an element is the code of its quotient by the scale
+ * (base/dynamic_map.h). Parameters with fewer than CE_OPTIM_LEAST elements have 32-bit state. */
+enum { CE_OPTIM_SLOTS = 2, CE_OPTIM_BLOCK = 256, CE_OPTIM_LEAST = 4096 };
 
 /* The optimizers: CE_OPTIM_ADAMW and so on. CE_OPTIM_ADAM is Adam with L2 decay; the configuration chooses it by the
  * type "Adam" with "adam_w_mode": false. */
@@ -32,6 +35,7 @@ typedef struct {
     const char *slot_names[CE_OPTIM_SLOTS]; /* PyTorch's names of the slots, such as "exp_avg" and "exp_avg_sq" */
     float first_value;                      /* value of every slot before the first step */
     bool directs; /* True if the optimizer's function returns a direction instead of the new parameter. */
+    bool blocks;  /* True if the slots are 8-bit codes with a scale for each block. */
 } ce_optimizer;
 
 /* The settings of all optimizers. An optimizer reads only the fields that it needs. */
@@ -45,6 +49,7 @@ typedef struct {
     double min_ratio, max_ratio;    /* for LAMB: the bounds of the ratio of a tensor's norm to its step's norm */
     double matrix_rate, other_rate; /* Muon's muon_lr and adam_lr; with Muon, `rate` is equal to `matrix_rate` */
     int ns_method;                  /* Muon's ns_method */
+    int64_t bits;                   /* optim_bits: 32, or 8 for slots in blocks */
     bool adam_w_mode;               /* value of the key adam_w_mode; if it is true, "Adam" means AdamW */
 } ce_optim_settings;
 
@@ -56,6 +61,8 @@ ce_optimizer ce_optim_find(const ce_optim_settings *settings);
 ce_hyper ce_optim_hyper(const ce_optim_settings *settings, double rate, int64_t t, double grad_scale);
 /* Returns whether the optimizer has betas. The momentum cycle of OneCycle changes the first beta. */
 bool ce_optim_has_betas(const ce_optim_settings *settings);
+/* Returns the settings for the parameters of a group with 8-bit state that have 32-bit state. */
+ce_optim_settings ce_optim_beside_blocks(const ce_optim_settings *settings);
 /* Returns AdamW's settings for the parameters that Muon does not update: vectors, embeddings and the head. */
 ce_optim_settings ce_optim_beside_muon(const ce_optim_settings *settings);
 

@@ -46,6 +46,12 @@
 #define NO_FOREACH INERT("foreach", "null", "an update always works on contiguous blocks of many parameters")
 #define NO_ONE_BIT "it belongs to 1-bit optimizers, and cspeed does not compress gradients"
 #define GRAD_NONE INERT("set_grad_none", "true", "the engine owns the gradients and resets them after each update")
+#define BITS                                                                                                           \
+    {                                                                                                                  \
+        "optim_bits", CE_KEY_INT, AT(bits), "32", 8, 32, NULL,                                                         \
+            "8: keep the moments as 8-bit codes with one fp32 scale for each 256 elements, as bitsandbytes does; "     \
+            "parameters with fewer than 4096 elements, and embeddings unless their own group asks for 8, keep 32"      \
+    }
 #define FP32_STATES REFUSED("fp32_optimizer_states", "true", "1", "the moments are always kept in fp32")
 
 /* One key table for each optimizer: keys_ADAMW and so on. */
@@ -86,6 +92,28 @@ static const struct {
 };
 enum { REFUSED_TYPES = sizeof refused / sizeof *refused };
 
+/* The names of bitsandbytes, torchao and Hugging Face's Trainer for these optimizers, and the bits of their state. */
+static const struct {
+    const char *name;
+    ce_optim_kind kind;
+    int64_t bits;
+} others[] = {
+    { "AdamW8bit", CE_OPTIM_ADAMW, 8 },        { "PagedAdamW8bit", CE_OPTIM_ADAMW, 8 },
+    { "adamw_8bit", CE_OPTIM_ADAMW, 8 },       { "adamw_bnb_8bit", CE_OPTIM_ADAMW, 8 },
+    { "paged_adamw_8bit", CE_OPTIM_ADAMW, 8 }, { "adamw_torch_8bit", CE_OPTIM_ADAMW, 8 },
+    { "AdamW32bit", CE_OPTIM_ADAMW, 32 },      { "PagedAdamW32bit", CE_OPTIM_ADAMW, 32 },
+    { "PagedAdamW", CE_OPTIM_ADAMW, 32 },      { "paged_adamw_32bit", CE_OPTIM_ADAMW, 32 },
+    { "paged_adamw", CE_OPTIM_ADAMW, 32 },     { "Adam8bit", CE_OPTIM_ADAMW, 8 },
+    { "PagedAdam8bit", CE_OPTIM_ADAMW, 8 },    { "Adam32bit", CE_OPTIM_ADAMW, 32 },
+    { "PagedAdam32bit", CE_OPTIM_ADAMW, 32 },  { "PagedAdam", CE_OPTIM_ADAMW, 32 },
+    { "Lion8bit", CE_OPTIM_LION, 8 },          { "PagedLion8bit", CE_OPTIM_LION, 8 },
+    { "lion_8bit", CE_OPTIM_LION, 8 },         { "paged_lion_8bit", CE_OPTIM_LION, 8 },
+    { "Lion32bit", CE_OPTIM_LION, 32 },        { "PagedLion32bit", CE_OPTIM_LION, 32 },
+    { "PagedLion", CE_OPTIM_LION, 32 },        { "lion_32bit", CE_OPTIM_LION, 32 },
+    { "paged_lion_32bit", CE_OPTIM_LION, 32 }, { "paged_lion", CE_OPTIM_LION, 32 },
+};
+enum { OTHERS = sizeof others / sizeof *others };
+
 static const char names[] =
 #define RULE(function, constant, name, ...) name ", "
 #include "optim/rules.h"
@@ -106,8 +134,27 @@ const ce_type *ce_types_of(int kind)
     return &types[kind];
 }
 
-const ce_type *ce_types_find(ce_json *doc, const char *name)
+/* Returns the optimizer with a name of other libraries, or NULL. A paged optimizer computes the same numbers. */
+static const ce_type *find_other(ce_json *doc, const char *name, int64_t *bits)
 {
+    int at = 0;
+    while (at < OTHERS && strcasecmp(others[at].name, name) != 0)
+        at++;
+    if (at == OTHERS)
+        return NULL;
+    *bits = others[at].bits;
+    ce_json_note(doc, "optimizer.type", "\"%s\" is %s with optim_bits %lld%s", others[at].name,
+                 types[others[at].kind].name, (long long)*bits,
+                 strncasecmp(name, "paged", 5) == 0 ? "; zero_optimization.offload_optimizer moves state to the host"
+                                                    : "");
+    return &types[others[at].kind];
+}
+
+const ce_type *ce_types_find(ce_json *doc, const char *name, int64_t *bits)
+{
+    const ce_type *other = find_other(doc, name, bits);
+    if (other)
+        return other;
     for (int i = 0; i < TYPES; i++)
         if (strcasecmp(types[i].name, name) == 0)
             return &types[i];

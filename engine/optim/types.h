@@ -15,9 +15,9 @@ typedef struct {
  * first of the two in optim/rules.h decides. */
 void ce_types_default(ce_optim_settings *settings);
 const ce_type *ce_types_of(int kind);
-/* Finds an optimizer by its name, in upper or lower case. If there is none, adds an error to doc at optimizer.type and
- * returns NULL. */
-const ce_type *ce_types_find(ce_json *doc, const char *name);
+/* Finds an optimizer by its name or by a name that other libraries give it, in upper or lower case, and sets *bits to the
+ * bits of state that the name stands for. If there is none, adds an error to doc at optimizer.type and returns NULL. */
+const ce_type *ce_types_find(ce_json *doc, const char *name, int64_t *bits);
 /* Adds an error to doc. The error says that the section "optimizer" has no "type". */
 void ce_types_missing(ce_json *doc);
 /* Prints the key tables and the optimizers that are refused. */

@@ -54,7 +54,7 @@ static void hash_state(cs_engine *engine, ce_shard *shard, const ce_unit_entry *
             continue;
         if (!ce_stage_one_copy(zero))
             hashes[MASTER] += hash_part(engine, held, part, key);
-        held.dtype = zero->precision.slots;
+        held.dtype = piece->slot_dtype;
         for (uint64_t slot = 0; slot < CE_OPTIM_SLOTS && (held.data = piece->slots[slot]); slot++)
             hashes[STATE] += hash_part(engine, held, part, cs_rng_mix(key, slot));
     }

@@ -188,10 +188,13 @@ static size_t copy_bytes(const ce_zero *zero, const cs_unit *unit, ce_unit_entry
     size_t slots = entry->param.frozen ? 0 : (size_t)zero->groups->group[entry->group].optimizer.slots, bytes = 0;
     size_t average = averages && !entry->param.frozen ? sizeof(float) : 0;
     cs_dtype dtype = entry->param.frozen ? ce_stage_values(zero, unit) : zero->precision.masters;
+    cs_dtype state = slots ? ce_slots_type(zero, entry) : CS_F32;
     for (int i = 0; i < divided; i++) {
         size_t count = pieces[i].copy ? 0 : (size_t)ce_range_length(pieces[i].range);
+        size_t scales = state == CS_U8 ? (count + CE_OPTIM_BLOCK - 1) / CE_OPTIM_BLOCK * sizeof(float) : 0;
         bytes += ce_background_piece_bytes(count * cs_dtype_bytes(dtype)) +
-                 slots * ce_background_piece_bytes(count * cs_dtype_bytes(zero->precision.slots)) +
+                 slots * ce_background_piece_bytes(count * cs_dtype_bytes(state)) +
+                 (scales ? slots * ce_background_piece_bytes(scales) : 0) +
                  (average ? ce_background_piece_bytes(count * average) : 0);
     }
     return bytes;

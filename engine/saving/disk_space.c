@@ -18,8 +18,11 @@ static int64_t bytes_of(const cs_engine *engine)
             int64_t slots = entry->param.frozen ? 0 : zero->groups->group[entry->group].optimizer.slots;
             cs_dtype dtype = entry->param.frozen ? ce_stage_values(zero, unit) : zero->precision.masters;
             int64_t average = engine->settings->ema_decay > 0 && !entry->param.frozen ? (int64_t)sizeof(float) : 0;
-            bytes += ce_cut_count(&entry->cut) * ((int64_t)cs_dtype_bytes(dtype) + average +
-                                                  slots * (int64_t)cs_dtype_bytes(zero->precision.slots));
+            cs_dtype state = slots ? ce_slots_type(zero, entry) : CS_F32;
+            bytes += ce_cut_count(&entry->cut) *
+                     ((int64_t)cs_dtype_bytes(dtype) + average + slots * (int64_t)cs_dtype_bytes(state));
+            if (state == CS_U8)
+                bytes += slots * ce_divide_up(ce_cut_count(&entry->cut), CE_OPTIM_BLOCK) * (int64_t)sizeof(float);
         }
     }
     return bytes;

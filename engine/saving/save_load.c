@@ -50,7 +50,7 @@ static const char *name_of(const cs_engine *engine, const ce_unit_entry *entry)
 }
 
 /* Lists one parameter's master values and, if `states` is true, its optimizer slots, which have PyTorch's flattened
- * names. */
+ * names, and the scales of slots in blocks. */
 static void list_parameter(piece_list *list, const cs_engine *engine, const ce_shard_piece *from, bool states)
 {
     const ce_cut *cut = &from->entry->cut;
@@ -68,9 +68,11 @@ static void list_parameter(piece_list *list, const cs_engine *engine, const ce_s
         const ce_optimizer *optimizer = &engine->zero.groups->group[from->entry->group].optimizer;
         piece.name = ce_must_print("state.%s.%s", from->entry->full_name, optimizer->slot_names[slot]);
         piece.folder = "optim";
-        piece.dtype = engine->zero.precision.slots;
+        piece.dtype = from->slot_dtype;
         piece.data = from->slots[slot];
         append(list, piece);
+        if (from->scales[slot])
+            append(list, ce_scales_piece(piece, ce_must_print("%s_scale", piece.name), from->scales[slot]));
     }
 }
 
@@ -143,10 +145,11 @@ static json_t *engine_state(const cs_engine *engine)
 {
     char mark[MARK_DIGITS];
     format_mark(mark, engine->mark);
-    json_t *state = json_pack("{s:{s:s, s:f}, s:{s:s}, s:{}, s:{s:s, s:I}, s:{s:s}}", "loss_scale", "kind",
+    json_t *bits = ce_groups_have_blocks(engine->zero.groups) ? json_integer(8) : NULL;
+    json_t *state = json_pack("{s:{s:s, s:f}, s:{s:s, s:o*}, s:{}, s:{s:s, s:I}, s:{s:s}}", "loss_scale", "kind",
                               engine->scaler.dynamic ? "dynamic" : "static", "scale", engine->scaler.scale, "optimizer",
-                              "type", engine->zero.optimizer.name, "lr_scheduler", "rng", "kind", "philox4x32", "seed",
-                              (json_int_t)engine->settings->seed, "data", "mark", mark);
+                              "type", engine->zero.optimizer.name, "bits", bits, "lr_scheduler", "rng", "kind",
+                              "philox4x32", "seed", (json_int_t)engine->settings->seed, "data", "mark", mark);
     for (int i = 0; i < NUMBERS; i++) {
         json_t *section = numbers[i].section ? json_object_get(state, numbers[i].section) : state;
         const int64_t *value = (const void *)((const char *)engine + numbers[i].offset);
@@ -296,12 +299,18 @@ static void restore_numbers(cs_engine *engine, json_t *state, const cs_load_opti
 static cs_status check_optimizer(cs_engine *engine, json_t *state)
 {
     const char *saved = "";
-    json_unpack(state, "{s?{s?s}}", "optimizer", "type", &saved);
+    int bits = 32, own = ce_groups_have_blocks(engine->zero.groups) ? 8 : 32;
+    json_unpack(state, "{s?{s?s, s?i}}", "optimizer", "type", &saved, "bits", &bits);
     if (strcmp(saved, engine->zero.optimizer.name) != 0)
         return ce_fail(CS_BAD_CONFIG,
                        "the checkpoint was made with the optimizer %s, but this run uses %s: load without optimizer "
                        "states, or use the same optimizer",
                        saved, engine->zero.optimizer.name);
+    if (bits != own)
+        return ce_fail(CS_BAD_CONFIG,
+                       "the checkpoint has %d-bit optimizer state, but this run has %d-bit state: set "
+                       "optimizer.params.optim_bits to %d, or load without optimizer states",
+                       bits, own, bits);
     return CS_OK;
 }
 

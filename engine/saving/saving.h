@@ -5,6 +5,7 @@
 
 #include "core/engine.h"
 #include "checkpoint/background.h"
+#include "checkpoint/checkpoint.h"
 
 /* The checkpoint that is being saved, and the results of earlier saves. Strings are malloc'ed. */
 typedef struct {
@@ -56,6 +57,10 @@ void ce_async_save_trust(cs_engine *engine, const char *dir, const char *tag); /
 /* Continues the save in progress when all ranks have written their parts, waits before an update until the state is
  * copied, and completes the save at the end of the run. */
 extern const ce_observer ce_async_save_observer;
+
+/* scales.c: returns the scales of the blocks of `codes`. They are a tensor with a scale for each block of the whole
+ * parameter: a matrix if the blocks divide its rows, otherwise a vector. */
+ce_piece ce_scales_piece(ce_piece codes, const char *name, float *scales);
 
 /* average.c: cspeed.ema_decay. ce_average_open returns NULL without the key. */
 ce_average *ce_average_open(cs_engine *engine);

@@ -137,6 +137,8 @@ static cs_status check_offload(const cs_engine *engine)
                        "not supported: zero_optimization.offload_param on a GPU with stage %d, which "
                        "shards no parameters; choose stage 3",
                        (int)engine->settings->stage);
+    if (ce_connect_is_gpu(engine) && zero->align == CE_OPTIM_BLOCK)
+        return ce_fail(CS_UNSUPPORTED, "not supported: 8-bit optimizer state (optim_bits) on a GPU");
     if ((zero->offload_optimizer || zero->offload_params) && engine->mesh.size[CE_AXIS_REPLICATE] > 1)
         return ce_fail(CS_UNSUPPORTED, "not supported: zero_optimization.offload_optimizer and offload_param on a GPU "
                                        "with hybrid sharding (zero_optimization.mics_shard_size)");
@@ -155,6 +157,7 @@ static cs_status measure(cs_engine *engine)
         .prescale_factor = settings->prescale_factor,
         .optimizer = ce_optim_find(&settings->optim),
         .groups = &settings->groups,
+        .align = ce_groups_have_blocks(&settings->groups) ? CE_OPTIM_BLOCK : CE_ZERO_ALIGN,
         .comm = engine->group ? engine->group : engine->comm,
         .across = engine->across,
         .tp = engine->exchange,
@@ -260,7 +263,8 @@ static cs_status lay_out(cs_engine *engine, const char *kind)
     CE_TRY(ce_assign_groups(&engine->settings->groups, engine->model));
     CE_TRY(ce_partition_compare(engine));
     CE_TRY(ce_model_freeze(engine->model, engine->settings->quantization.twice));
-    ce_model_lay_out(engine->model, ce_device_row_multiple(kind));
+    ce_model_lay_out(engine->model, ce_device_row_multiple(kind),
+                     ce_groups_have_blocks(&engine->settings->groups) ? CE_OPTIM_BLOCK : 1);
     engine->chunk_bytes = ce_device_chunk_bytes(kind);
     return CS_OK;
 }

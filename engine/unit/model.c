@@ -70,19 +70,25 @@ cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, co
     return unit;
 }
 
-static void lay_out(cs_unit *unit, int64_t multiple)
+bool ce_unit_are_adjacent(const ce_unit_entry *a, const ce_unit_entry *b)
+{
+    return a->param.gradient && b->param.gradient && a->param.gradient->with == b->param.gradient->with;
+}
+
+static void lay_out(cs_unit *unit, int64_t multiple, int64_t align)
 {
     unit->length = 0;
     for (int i = 0; i < unit->entry_count; i++) {
         ce_unit_entry *entry = unit->entries[i];
         int64_t rows = cs_rows(entry->param.value);
         entry->param.held = entry->param.padded ? ce_round_up(rows, multiple) : rows;
-        entry->offset = unit->length;
+        bool joined = i > 0 && ce_unit_are_adjacent(unit->entries[i - 1], entry);
+        entry->offset = joined ? unit->length : ce_round_up(unit->length, align);
         unit->length = ce_unit_gap(entry).to;
     }
 }
 
-void ce_model_lay_out(cs_model *model, int64_t multiple)
+void ce_model_lay_out(cs_model *model, int64_t multiple, int64_t align)
 {
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->shared_count; at++) {
@@ -90,7 +96,7 @@ void ce_model_lay_out(cs_model *model, int64_t multiple)
             shared->entry->param.padded |= shared->param.padded;
         }
     for (int i = 0; i < model->total; i++)
-        lay_out(model->units[i], multiple);
+        lay_out(model->units[i], multiple, model->units[i]->frozen ? 1 : align);
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->shared_count; at++) {
             ce_unit_shared *shared = model->units[i]->shared[at];

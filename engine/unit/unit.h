@@ -141,10 +141,13 @@ const ce_unit_entry *ce_model_find(const cs_model *model, const char *full_name)
 /* The same; sets *unit to the index of the parameter's unit. */
 const ce_unit_entry *ce_model_locate(const cs_model *model, const char *full_name, int *unit);
 
-/* Computes the position of each parameter in its unit's row. For a padded parameter, sets cs_param.held to the
+/* Computes the position of each parameter in its unit's row. A parameter begins at a multiple of `align`, unless one
+ * product uses it together with the parameter before it. For a padded parameter, sets cs_param.held to the
  * parameter's number of rows, rounded up to a multiple of `multiple`. If `multiple` is 1, there are no gaps. To be
  * called before memory for any row is allocated. */
-void ce_model_lay_out(cs_model *model, int64_t multiple);
+void ce_model_lay_out(cs_model *model, int64_t multiple, int64_t align);
+/* Returns whether the parameters are adjacent in the row, because one product uses both. */
+bool ce_unit_are_adjacent(const ce_unit_entry *a, const ce_unit_entry *b);
 /* Returns the range of the gap (padding elements) behind the parameter. */
 ce_range ce_unit_gap(const ce_unit_entry *entry);
 

@@ -12,9 +12,12 @@ void ce_apply_rule(ce_shard *shard, ce_state_ranges ranges, const ce_optimizer *
                            .gradient = cs_vector(ce_part_sum(shard, from), types.sums, count),
                            .ranges = ranges,
                            .gate = gate };
-    for (int i = 0; i < optimizer->slots; i++)
-        rows.slots[i] = cs_vector(shard->slots[i], types.slots,
-                                  ce_stage_slot_share(zero, shard->unit, ce_part_updated_range(shard), i));
+    for (int i = 0; i < optimizer->slots; i++) {
+        cs_dtype dtype = optimizer->blocks ? CS_U8 : types.slots;
+        rows.slots[i] =
+            cs_vector(shard->slots[i], dtype, ce_part_slot_bytes(shard, i) / (int64_t)cs_dtype_bytes(dtype));
+        rows.scales[i] = ce_part_scale(shard, i, from);
+    }
     if (!ce_stage_one_copy(zero) && !optimizer->directs)
         rows.publish = cs_vector(ce_part_home(shard, from), types.values, count);
     ce_state_update(ce_part_stream(shard, CE_COMPUTE), optimizer, hyper, &rows);

@@ -43,7 +43,8 @@ cs_status ce_assign_groups(const ce_groups *groups, cs_model *model)
                 entry->group = NO_GROUP;
                 continue;
             }
-            entry->group = ce_groups_find(groups, entry->full_name, entry->param.value.dims < 2);
+            entry->group = ce_groups_find(groups, entry->full_name, entry->param.value.dims < 2,
+                                          ce_slots_fit(model->units[i], at));
             entry->param.frozen = groups->group[entry->group].frozen;
         }
     for (int i = 0; i < groups->count; i++)
@@ -76,8 +77,9 @@ static void print_group(const ce_group *group, ce_assigned has)
         snprintf(who, sizeof who, "param_groups[%d]", group->written);
     if (settings->weight_decay > 0 && has.undecayed > 0)
         snprintf(decay, sizeof decay, ", none on %lld of them (norms, biases and vectors)", (long long)has.undecayed);
-    ce_log(CE_LOG_INFO, "%s: %s updates %lld tensors (%lld elements): lr %g%s, weight_decay %g%s", who,
-           group->optimizer.name, (long long)has.tensors, (long long)has.elements, settings->rate,
+    ce_log(CE_LOG_INFO, "%s: %s updates %lld tensors (%lld elements)%s: lr %g%s, weight_decay %g%s", who,
+           group->optimizer.name, (long long)has.tensors, (long long)has.elements,
+           group->optimizer.blocks ? " with 8-bit state" : "", settings->rate,
            group->ratio == 1 ? "" : " (in proportion under the schedule)", settings->weight_decay, decay);
 }
 

@@ -10,6 +10,16 @@ static const ce_optimizer *optimizer_of(const ce_shard *shard, const ce_unit_ent
     return &shard->zero->groups->group[entry->group].optimizer;
 }
 
+/* Sets the elements of a slot to their first value. Blocks whose scale is 0 are zero. */
+static void fill_slot(ce_shard *shard, int slot, ce_range range, const ce_optimizer *optimizer)
+{
+    int64_t count = ce_range_length(range);
+    cs_tensor slots = cs_vector(ce_part_slot(shard, slot, range.from), shard->zero->precision.slots, count);
+    if (optimizer->blocks)
+        slots = cs_vector(ce_part_scale(shard, slot, range.from), CS_F32, ce_slots_scales(shard->zero, count));
+    cs_op_fill(ce_part_stream(shard, CE_COMPUTE), slots, optimizer->first_value);
+}
+
 /* Sets the optimizer's slots to their first values. If `new` is true, the memory is zero already, so slots whose first
  * value is 0 are not written. */
 static void set_slots(ce_shard *shard, bool new)
@@ -19,10 +29,7 @@ static void set_slots(ce_shard *shard, bool new)
         const ce_optimizer *optimizer = optimizer_of(shard, entry);
         ce_range range = ce_part_updated(shard, entry);
         for (int slot = 0; slot < optimizer->slots && !(new && optimizer->first_value == 0); slot++)
-            cs_op_fill(ce_part_stream(shard, CE_COMPUTE),
-                       cs_vector(ce_part_slot(shard, slot, range.from), shard->zero->precision.slots,
-                                 ce_range_length(range)),
-                       optimizer->first_value);
+            fill_slot(shard, slot, range, optimizer);
     }
 }
 
@@ -96,42 +103,53 @@ void ce_shard_forget(ce_shard *shard)
     set_slots(shard, false);
 }
 
-/* Completes `row`, which has one element for each master value of this rank. Several ranks hold the same masters, and
+/* Completes `row`, which has one element for each `each` master values of this rank. Several ranks hold the same masters, and
  * each of them has set only its own elements; an all-gather in place among these ranks gives all elements to each of
  * them. The all-gather runs after the compute stream's earlier operations and before its later operations. */
-static void spread_row(ce_shard *shard, void *row, cs_dtype dtype)
+static void spread_row(ce_shard *shard, void *row, cs_dtype dtype, int64_t each)
 {
     cs_comm *comm = shard->zero->across ? shard->zero->across : shard->zero->comm;
     ce_part_follow(shard, CE_COMM, CE_COMPUTE);
-    cs_comm_all_gather(comm, row, ce_part_at(row, dtype, shard->own.from - ce_part_from(shard)),
-                       ce_range_length(shard->own), dtype);
+    cs_comm_all_gather(comm, row, ce_part_at(row, dtype, (shard->own.from - ce_part_from(shard)) / each),
+                       ce_range_length(shard->own) / each, dtype);
     ce_part_follow(shard, CE_COMPUTE, CE_COMM);
 }
 
-/* If the optimizers of some parameters do not have this slot, the ranks' shares of the slot have unequal lengths. Then
- * the elements are copied to a temporary row with room for all parameters; this row is gathered and copied back. */
+/* Copies the slot of the elements `share` to their places in `row`, which has room for all elements in precision.slots; or
+ * back, if `back` is true. */
+static void copy_share(ce_shard *shard, int slot, char *row, ce_range share, bool back)
+{
+    int64_t width = (int64_t)cs_dtype_bytes(shard->zero->precision.slots);
+    for (int i = 0; i < shard->unit->entry_count; i++) {
+        const ce_unit_entry *entry = shard->unit->entries[i];
+        ce_range range = ce_range_overlap(share, ce_part_updated(shard, entry));
+        if (slot >= optimizer_of(shard, entry)->slots || ce_range_length(range) == 0)
+            continue;
+        size_t bytes = (size_t)ce_range_length(range) * cs_dtype_bytes(ce_slots_type(shard->zero, entry));
+        char *local = ce_part_slot(shard, slot, range.from), *placed = row + (range.from - ce_part_from(shard)) * width;
+        ce_stream_copy(ce_part_stream(shard, CE_COMPUTE), back ? local : placed, back ? placed : local, bytes);
+    }
+}
+
+/* If the optimizers of some parameters do not have this slot, or have blocks, the ranks' shares of the slot have unequal
+ * lengths. Then the elements are copied to a temporary row with room for all parameters; this row is gathered and copied
+ * back. */
 static void spread_slot(ce_shard *shard, int slot)
 {
     cs_dtype dtype = shard->zero->precision.slots;
-    int64_t from = ce_part_from(shard), count = ce_part_count(shard);
-    if (ce_part_slot_count(shard, slot) == count) {
-        spread_row(shard, shard->slots[slot], dtype);
+    int64_t from = ce_part_from(shard), count = ce_part_count(shard), each = ce_range_length(shard->own);
+    size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
+    if ((size_t)ce_part_slot_bytes(shard, slot) == bytes) {
+        spread_row(shard, shard->slots[slot], dtype, 1);
         return;
     }
-    void *row = ce_device_alloc(shard->zero->device, (size_t)count * cs_dtype_bytes(dtype));
-    for (int back = 0; back < 2; back++) {
-        for (int i = 0; i < shard->unit->entry_count; i++) {
-            const ce_unit_entry *entry = shard->unit->entries[i];
-            ce_range range = ce_part_updated(shard, entry);
-            if (slot >= optimizer_of(shard, entry)->slots || ce_range_length(range) == 0)
-                continue;
-            cs_tensor local = cs_vector(ce_part_slot(shard, slot, range.from), dtype, ce_range_length(range));
-            cs_tensor placed = cs_vector(ce_part_at(row, dtype, range.from - from), dtype, ce_range_length(range));
-            cs_op_cast(ce_part_stream(shard, CE_COMPUTE), back ? local : placed, back ? placed : local);
-        }
-        if (!back)
-            spread_row(shard, row, dtype);
-    }
+    char *row = ce_device_alloc(shard->zero->device, bytes);
+    copy_share(shard, slot, row, shard->own, false);
+    spread_row(shard, row, dtype, 1);
+    for (int64_t at = from; at < from + count; at += each)
+        copy_share(shard, slot, row, (ce_range){ at, at + each }, true);
+    if (shard->zero->align == CE_OPTIM_BLOCK)
+        spread_row(shard, ce_part_scale(shard, slot, from), CS_F32, CE_OPTIM_BLOCK);
     ce_stream_sync(ce_part_stream(shard, CE_COMPUTE));
     ce_device_free(shard->zero->device, row);
 }
@@ -142,7 +160,7 @@ void ce_shard_spread(ce_shard *shard)
     if (shard->padded == 0)
         return;
     if (zero->stage.optim == CE_REPLICATED || zero->across) {
-        spread_row(shard, shard->master, ce_part_masters(shard));
+        spread_row(shard, shard->master, ce_part_masters(shard), 1);
         for (int i = 0; i < zero->optimizer.slots && !shard->unit->frozen; i++)
             spread_slot(shard, i);
     }

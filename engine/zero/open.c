@@ -50,7 +50,8 @@ static void take_memory(ce_shard *shard)
     shard->sum = zero->buckets[shard->unit->index].sum;
     for (int i = 0; i < zero->optimizer.slots; i++)
         shard->slots[i] = alloc_state(zero, zero->offload_optimizer,
-                                      (size_t)ce_part_slot_count(shard, i) * cs_dtype_bytes(types.slots));
+                                      (size_t)ce_part_slot_bytes(shard, i) +
+                                          (size_t)ce_slots_scales(zero, ce_part_count(shard)) * sizeof(float));
 }
 
 ce_shard *ce_shard_open(const ce_zero *zero, cs_unit *unit, ce_pool *values, ce_pool *grads)

@@ -46,11 +46,6 @@ ce_range ce_part_updated_range(const ce_shard *shard)
     return (ce_range){ ce_part_from(shard), ce_part_from(shard) + ce_part_count(shard) };
 }
 
-int64_t ce_part_slot_count(const ce_shard *shard, int slot)
-{
-    return ce_stage_slot_share(shard->zero, shard->unit, ce_part_updated_range(shard), slot);
-}
-
 ce_range ce_part_updated(const ce_shard *shard, const ce_unit_entry *entry)
 {
     return ce_range_overlap(ce_part_updated_range(shard), (ce_range){ entry->offset, entry->offset + entry->count });
@@ -76,13 +71,6 @@ void *ce_part_sum(const ce_shard *shard, int64_t element)
 void *ce_part_master(const ce_shard *shard, int64_t element)
 {
     return ce_part_at(shard->master, ce_part_masters(shard), element - ce_part_from(shard));
-}
-
-void *ce_part_slot(const ce_shard *shard, int slot, int64_t element)
-{
-    ce_range before = { ce_part_from(shard), element };
-    return ce_part_at(shard->slots[slot], shard->zero->precision.slots,
-                      ce_stage_slot_share(shard->zero, shard->unit, before, slot));
 }
 
 bool ce_part_sums_in_place(const ce_shard *shard)

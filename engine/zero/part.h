@@ -66,8 +66,8 @@ int64_t ce_part_from(const ce_shard *shard);
 int64_t ce_part_count(const ce_shard *shard);
 /* Returns the range of the parameter row that has master values and slots on this rank. */
 ce_range ce_part_updated_range(const ce_shard *shard);
-int64_t ce_part_slot_count(const ce_shard *shard,
-                           int slot); /* Returns the number of elements of a slot on this rank. */
+/* Returns the bytes of a slot on this rank, without the scales behind them. */
+int64_t ce_part_slot_bytes(const ce_shard *shard, int slot);
 /* Returns the elements of the parameter `entry` that are in the range ce_part_updated_range. */
 ce_range ce_part_updated(const ce_shard *shard, const ce_unit_entry *entry);
 
@@ -93,5 +93,7 @@ void *ce_part_home(const ce_shard *shard, int64_t element);
 void *ce_part_sum(const ce_shard *shard, int64_t element);
 void *ce_part_master(const ce_shard *shard, int64_t element);
 void *ce_part_slot(const ce_shard *shard, int slot, int64_t element);
+/* Returns the address of the scale of the block that begins with this element. */
+float *ce_part_scale(const ce_shard *shard, int slot, int64_t element);
 
 #endif

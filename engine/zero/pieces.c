@@ -109,8 +109,11 @@ static void set_addresses(ce_shard *shard, ce_shard_piece *piece)
     if (shard->unit->frozen)
         return;
     piece->gradient = ce_part_sum(shard, element);
-    for (int slot = 0; slot < shard->zero->groups->group[entry->group].optimizer.slots; slot++)
+    piece->slot_dtype = ce_slots_type(shard->zero, entry);
+    for (int slot = 0; slot < shard->zero->groups->group[entry->group].optimizer.slots; slot++) {
         piece->slots[slot] = ce_part_slot(shard, slot, element);
+        piece->scales[slot] = piece->slot_dtype == CS_U8 ? ce_part_scale(shard, slot, element) : NULL;
+    }
 }
 
 static int list_pieces(ce_shard *shard, ce_shard_piece *pieces, bool copies)

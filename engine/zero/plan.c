@@ -44,7 +44,7 @@ static ce_plan plan_unit(const ce_zero *zero, const cs_unit *unit)
     ce_precision types = zero->precision;
     int64_t padded = ce_stage_padded(zero, unit->length);
     size_t width = cs_dtype_bytes(ce_stage_values(zero, unit));
-    size_t optim = (size_t)ce_stage_share(zero, zero->stage.optim, padded), slots = 0;
+    size_t optim = (size_t)ce_stage_share(zero, zero->stage.optim, padded);
     ce_range whole = { 0, padded }, mine = zero->stage.optim == CE_SHARDED ? ce_stage_part(zero, padded) : whole;
     ce_plan plan = {
         .values = (size_t)ce_stage_share(zero, zero->stage.params, padded) * width +
@@ -58,10 +58,10 @@ static ce_plan plan_unit(const ce_zero *zero, const cs_unit *unit)
     if (unit->frozen)
         return plan;
     for (int i = 0; i < zero->optimizer.slots; i++)
-        slots += (size_t)ce_stage_slot_share(zero, unit, mine, i);
+        plan.slots += (size_t)ce_slots_bytes(zero, unit, mine, i) +
+                      (size_t)ce_slots_scales(zero, ce_range_length(mine)) * sizeof(float);
     plan.gradients = (size_t)ce_stage_share(zero, zero->stage.grads, padded) * cs_dtype_bytes(types.sums);
     plan.masters = ce_stage_one_copy(zero) ? 0 : optim * cs_dtype_bytes(types.masters);
-    plan.slots = slots * cs_dtype_bytes(types.slots);
     plan.offloaded += zero->offload_optimizer ? plan.masters + plan.slots : 0;
     return plan;
 }

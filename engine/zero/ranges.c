@@ -35,7 +35,8 @@ static ce_state_range range_of(const ce_shard *shard, int entry)
                              .to = own_range.to - begin,
                              .decays = from->param.decay || shard->zero->groups->group[from->group].decays };
     for (int i = 0; i < CE_OPTIM_SLOTS; i++)
-        range.slots[i] = ce_stage_slot_share(shard->zero, shard->unit, (ce_range){ begin, own_range.from }, i);
+        range.slots[i] = ce_slots_bytes(shard->zero, shard->unit, (ce_range){ begin, own_range.from }, i) /
+                         (int64_t)cs_dtype_bytes(ce_slots_type(shard->zero, from));
     return range;
 }
 

@@ -11,7 +11,7 @@ const ce_stage ce_stages[4] = {
 
 int64_t ce_stage_padded(const ce_zero *zero, int64_t length)
 {
-    return ce_round_up(length, (int64_t)zero->world * zero->replicas * CE_ZERO_ALIGN);
+    return ce_round_up(length, (int64_t)zero->world * zero->replicas * zero->align);
 }
 
 void ce_stage_place(ce_zero *zero, const ce_mesh *mesh)
@@ -56,16 +56,4 @@ int64_t ce_stage_norms(const ce_zero *zero, const cs_unit *unit)
 int64_t ce_stage_share(const ce_zero *zero, ce_place place, int64_t padded)
 {
     return place == CE_REPLICATED ? padded : padded / zero->world;
-}
-
-int64_t ce_stage_slot_share(const ce_zero *zero, const cs_unit *unit, ce_range range, int slot)
-{
-    int64_t count = ce_range_length(range);
-    for (int i = 0; i < unit->entry_count; i++) {
-        const ce_unit_entry *entry = unit->entries[i];
-        ce_range entry_range = { entry->offset, entry->offset + entry->count };
-        if (slot >= zero->groups->group[entry->group].optimizer.slots)
-            count -= ce_range_length(ce_range_overlap(range, entry_range));
-    }
-    return count;
 }

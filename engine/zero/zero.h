@@ -16,7 +16,7 @@
  * - master: this rank's elements if optimizer state is SHARDED, otherwise all elements. It always exists. If its type
  *   is the compute type, it is the same buffer as `part` (or `whole`).
  * - slots: one buffer for each slot of the optimizer, with the same elements as `master`, but only of parameters whose
- *   optimizer has that slot.
+ *   optimizer has that slot. If some state is in blocks (optim/optim.h), the scales of all blocks of the row follow.
  * - norms: all elements of the parameters of normalization layers, in fp32. It always exists if a 16-bit model keeps
  *   these parameters in fp32.
  *
@@ -48,7 +48,7 @@
  * share, its `own` elements: only this rank adds the squares of their gradients to the norm, and only this rank reads
  * and writes them in checkpoints. Without hybrid sharding, `own` is the whole part.
  *
- * A unit's row is padded to a multiple of world size * 64 elements. Padding is zero and is not saved. The gaps behind
+ * A unit's row is padded to a multiple of world size * ce_zero.align elements. Padding is zero and is not saved. The gaps behind
  * padded parameters (unit/unit.h) are also zero and not saved, and their gradients are zero. */
 #ifndef CE_ZERO_ZERO_H
 #define CE_ZERO_ZERO_H
@@ -65,6 +65,7 @@
 #include "unit/unit.h"
 #include "zero/traffic.h"
 
+/* ce_zero.align is CE_ZERO_ALIGN, or CE_OPTIM_BLOCK if some state is in blocks. */
 enum { CE_ZERO_ALIGN = 64 };
 
 typedef enum { CE_REPLICATED, CE_SHARDED } ce_place;
@@ -104,6 +105,7 @@ typedef struct {
      * the groups are 0. */
     ce_exchange tp, copies;
     cs_device *device;
+    int align;       /* a rank's part of a row begins at a multiple of `align` elements */
     int rank, world; /* this rank's number in `comm`, and the number of ranks of `comm` */
     /* replica: number of this rank's group, also this rank's number in `across`; replicas: number of groups */
     int replica, replicas;
@@ -130,15 +132,24 @@ ce_range ce_stage_own(const ce_zero *zero, int64_t padded);
 int64_t ce_stage_padded(const ce_zero *zero, int64_t length); /* Returns the length of a parameter row with padding. */
 /* Returns how many elements of a row with the placement `place` a rank holds. */
 int64_t ce_stage_share(const ce_zero *zero, ce_place place, int64_t padded);
-/* Returns the number of elements in `range` of the unit's row that have the optimizer slot number `slot`. Elements of a
- * parameter whose optimizer has fewer slots are not counted. */
-int64_t ce_stage_slot_share(const ce_zero *zero, const cs_unit *unit, ce_range range, int slot);
 /* Returns the type of the values in the unit's row: the compute type, or CS_U8 for 4-bit weights. */
 cs_dtype ce_stage_values(const ce_zero *zero, const cs_unit *unit);
 bool ce_stage_one_copy(const ce_zero *zero); /* Returns true if masters and values are one buffer. */
 /* Returns the number of elements of the unit's normalization parameters that are kept in fp32, in addition to the copy
  * of these elements in the unit's 16-bit row; 0 if there is no such fp32 copy. */
 int64_t ce_stage_norms(const ce_zero *zero, const cs_unit *unit);
+
+/* ---- slots.c: the memory of optimizer slots ---- */
+
+/* Returns whether the state of the unit's parameter `number` can be in blocks (optim/optim.h). */
+bool ce_slots_fit(const cs_unit *unit, int number);
+/* Returns the bytes of the optimizer slot number `slot` for the elements in `range` of the unit's row. A parameter whose
+ * optimizer has fewer slots takes none; a block takes one for each element. */
+int64_t ce_slots_bytes(const ce_zero *zero, const cs_unit *unit, ce_range range, int slot);
+/* Returns the type of the slots of a parameter: precision.slots, or CS_U8 for blocks. */
+cs_dtype ce_slots_type(const ce_zero *zero, const ce_unit_entry *entry);
+/* Returns the number of scales of a slot for `elements` elements of a row; 0 if no state is in blocks. */
+int64_t ce_slots_scales(const ce_zero *zero, int64_t elements);
 
 /* ---- bucket.c ---- */
 
@@ -206,7 +217,7 @@ void ce_shard_spread(ce_shard *shard);
 /* A piece of one parameter: the elements `range` of `part`, a box of the whole parameter. Without tensor parallelism
  * `part` is the whole parameter. The pointers are addresses of the first of these elements, in memory that the device's
  * kernels access (device memory, or pinned host memory with offload); the elements of `gradient` have the type
- * precision.sums, and those of `slots` the type precision.slots. */
+ * precision.sums, and those of `slots` the type slot_dtype. */
 typedef struct {
     ce_unit_entry *entry;
     ce_box part;
@@ -220,6 +231,8 @@ typedef struct {
     void *master;
     void *gradient; /* NULL if the parameter is frozen */
     void *slots[CE_OPTIM_SLOTS];
+    cs_dtype slot_dtype;
+    float *scales[CE_OPTIM_SLOTS]; /* the scales of the piece's blocks; NULL if slot_dtype is not CS_U8 */
 } ce_shard_piece;
 
 /* The greatest number of pieces of one parameter: a range of a matrix consists of up to three boxes, and each of them may

@@ -128,7 +128,7 @@ static void compare_parameter(const import *all, change changes[CHANGES], const 
     if (at < 0)
         return;
     bool vector = weights->tensors[at].dims < 2;
-    const ce_group *ours = &all->settings->groups.group[ce_groups_find(&all->settings->groups, name, vector)];
+    const ce_group *ours = &all->settings->groups.group[ce_groups_find(&all->settings->groups, name, vector, false)];
     const ce_optim_settings *values = &ours->settings;
     const json_t *betas = json_object_get(group, "betas");
     double decay = vector && !ours->decays ? 0 : values->weight_decay;

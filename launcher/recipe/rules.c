@@ -152,9 +152,9 @@ static bool optimizer(cl_conversion *c, const char *path, const json_t *value)
         return no(c, "the name of an optimizer is needed");
     static const char *const adamw[] = { "adamw_torch", "adamw_torch_fused", "adamw_hf", "adamw_apex_fused",
                                          "adamw",       "adamw_anyprecision" };
-    static const char *const names[][2] = { { "sgd", "SGD" },           { "adam", "Adam" }, { "adagrad", "Adagrad" },
-                                            { "lion_32bit", "Lion" },   { "lion", "Lion" }, { "muon", "Muon" },
-                                            { "lion_pytorch", "Lion" }, { "lamb", "Lamb" } };
+    static const char *const names[][2] = { { "sgd", "SGD" },   { "adam", "Adam" }, { "adagrad", "Adagrad" },
+                                            { "lion", "Lion" }, { "muon", "Muon" }, { "lion_pytorch", "Lion" },
+                                            { "lamb", "Lamb" } };
     const char *name = text_of(value);
     for (size_t i = 0; i < sizeof adamw / sizeof *adamw; i++)
         name = is_text(value, adamw[i]) ? "AdamW" : name;

@@ -28,7 +28,7 @@ START_TEST(the_first_that_matches_takes_it)
         int group;
     } names[] = { { "a.1.bias", 0 }, { "a.1.x", 0 }, { "a.12.x", 1 }, { "b.x", 2 }, { "bias", 2 }, { "b.bias", 0 } };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        ck_assert_msg(ce_groups_find(&groups, names[i].name, false) == names[i].group, "%s", names[i].name);
+        ck_assert_msg(ce_groups_find(&groups, names[i].name, false, false) == names[i].group, "%s", names[i].name);
     ck_assert(groups.group[0].ratio == 1e-3 / 1e-2 && groups.group[1].ratio == 1 && groups.group[2].ratio == 1);
     ck_assert(groups.group[0].settings.weight_decay == 0.5 && groups.group[1].settings.weight_decay == 0);
     ck_assert(!groups.group[0].decays && groups.group[1].decays && !groups.group[2].decays);
@@ -56,7 +56,8 @@ START_TEST(muon_has_two_sides)
     ck_assert_int_eq(read_text(text, &groups, &doc), CS_OK);
     ck_assert_int_eq(groups.count, 4);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        ck_assert_msg(ce_groups_find(&groups, names[i].name, names[i].vector) == names[i].group, "%s", names[i].name);
+        ck_assert_msg(ce_groups_find(&groups, names[i].name, names[i].vector, false) == names[i].group, "%s",
+                      names[i].name);
     ck_assert(groups.group[0].optimizer.kind == CE_OPTIM_MUON && groups.group[0].ratio == 0.5);
     ck_assert(groups.group[1].optimizer.kind == CE_OPTIM_ADAMW && groups.group[1].ratio == 0.5);
     ck_assert(groups.group[2].ratio == 1 && groups.group[3].ratio == 0.25);

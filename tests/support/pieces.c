@@ -36,15 +36,18 @@ static int take(cs_engine *engine, int number, ce_shard_piece *pieces, bool copi
     free(memory);
     used = capacity = 0;
     for (int at = 0; at < count; at++)
-        capacity += (2 + CE_OPTIM_SLOTS) * (bytes_of(&pieces[at], CS_F32) + 8);
+        capacity += (2 + 2 * CE_OPTIM_SLOTS) * (bytes_of(&pieces[at], CS_F32) + 8);
     memory = malloc(capacity + 1);
     ck_assert_ptr_nonnull(memory);
     for (int at = 0; at < count; at++) {
         ce_shard_piece *piece = &pieces[at];
         piece->master = copy_of(engine, piece->master, bytes_of(piece, types.masters));
         piece->gradient = copy_of(engine, piece->gradient, bytes_of(piece, types.sums));
-        for (int slot = 0; slot < CE_OPTIM_SLOTS; slot++)
-            piece->slots[slot] = copy_of(engine, piece->slots[slot], bytes_of(piece, types.slots));
+        for (int slot = 0; slot < CE_OPTIM_SLOTS; slot++) {
+            int64_t scales = ce_divide_up(ce_shard_span(piece), CE_OPTIM_BLOCK);
+            piece->slots[slot] = copy_of(engine, piece->slots[slot], bytes_of(piece, piece->slot_dtype));
+            piece->scales[slot] = copy_of(engine, piece->scales[slot], (size_t)scales * sizeof(float));
+        }
     }
     return count;
 }

@@ -113,7 +113,7 @@ static uint32_t checksum(cs_engine *engine, bool slots)
             size_t elements = (size_t)ce_range_length(pieces[at].range);
             for (int slot = 0; slots && slot < engine->zero.optimizer.slots; slot++)
                 if (pieces[at].slots[slot])
-                    sum = ce_crc32c(sum, pieces[at].slots[slot], elements * cs_dtype_bytes(types.slots));
+                    sum = ce_crc32c(sum, pieces[at].slots[slot], elements * cs_dtype_bytes(pieces[at].slot_dtype));
             if (!slots)
                 sum = ce_crc32c(sum, pieces[at].master, elements * cs_dtype_bytes(types.masters));
         }
