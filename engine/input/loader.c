@@ -10,12 +10,12 @@
 #include <string.h>
 
 /* Sets the number of steps from "epochs", as soon as the size of the data is known. */
-static void count_steps(cs_engine *engine, const ce_windows *data)
+static void count_steps(cs_engine *engine, const cs_data *data)
 {
     ce_settings *settings = &engine->config->settings;
-    int64_t windows = ce_windows_count(data);
+    int64_t windows = cs_data_windows(data);
     engine->windows = windows;
-    engine->mark = ce_windows_mark(data);
+    engine->mark = data->windows ? ce_windows_mark(data->windows) : 0;
     if (settings->epochs == 0)
         return;
     settings->steps = ce_divide_up(settings->epochs * windows, settings->train_batch_size);
@@ -55,13 +55,33 @@ static cs_status open_windows(cs_data *data, bool train)
     return ce_windows_open(&data->windows, &wanted);
 }
 
+/* Return the number of inputs and of targets of a sequence. */
+static int64_t inputs_of(const cs_data *data)
+{
+    const cs_model *model = data->engine->model;
+    return model->inputs ? model->inputs : data->engine->length;
+}
+
+static int64_t targets_of(const cs_data *data)
+{
+    const cs_model *model = data->engine->model;
+    return model->inputs ? model->targets : data->engine->length;
+}
+
+static bool has_classes(const cs_data *data)
+{
+    const cs_model *model = data->engine->model;
+    return !model->inputs || model->target_dtype == CS_I32;
+}
+
 static void open_batch(cs_data *data)
 {
     size_t sequences = (size_t)data->engine->sequences;
     size_t rows = sequences * (size_t)data->engine->length;
-    bool documents = data->engine->settings->packing == CE_PACK_DOCUMENTS, pairs = ce_preference_is_on(data->engine);
-    data->inputs = ce_must_alloc(rows * sizeof *data->inputs);
-    data->targets = ce_must_alloc(rows * sizeof *data->targets);
+    bool documents = data->windows && data->engine->settings->packing == CE_PACK_DOCUMENTS;
+    bool pairs = ce_preference_is_on(data->engine);
+    data->inputs = ce_must_alloc(sequences * (size_t)inputs_of(data) * sizeof *data->inputs);
+    data->targets = ce_must_alloc(sequences * (size_t)targets_of(data) * sizeof *data->targets);
     data->samples = ce_must_alloc(sequences * sizeof *data->samples);
     data->references = pairs ? ce_must_alloc(sequences * sizeof *data->references) : NULL;
     data->starts = documents ? ce_must_alloc(rows * sizeof *data->starts) : NULL;
@@ -107,7 +127,7 @@ static cs_status complete(cs_data *data, bool train)
     cs_engine *engine = data->engine;
     open_batch(data);
     if (train)
-        count_steps(engine, data->windows);
+        count_steps(engine, data);
     ce_summary_print(data, train);
     return ce_preference_is_on(engine) ? ce_reference_open(&data->logps, data) : CS_OK;
 }
@@ -141,6 +161,23 @@ cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
     return status;
 }
 
+cs_status cs_data_from(cs_data **data, cs_engine *engine, const cs_samples *samples)
+{
+    *data = NULL;
+    if (samples->count < 1 || !samples->read)
+        return ce_fail(CS_MISUSE, "cs_data_from: at least one sample, and a function that reads it, are needed");
+    if (ce_preference_is_on(engine))
+        return ce_fail(CS_UNSUPPORTED, "not supported: cs_data_from with cspeed.dpo, whose reference model reads the "
+                                       "files of cspeed.data");
+    *data = ce_must_alloc(sizeof **data);
+    (*data)->engine = engine;
+    (*data)->own = *samples;
+    open_batch(*data);
+    if (samples->train)
+        count_steps(engine, *data);
+    return CS_OK;
+}
+
 void cs_data_close(cs_data *data)
 {
     if (!data)
@@ -158,16 +195,17 @@ void cs_data_close(cs_data *data)
 
 int64_t cs_data_windows(const cs_data *data)
 {
-    return ce_windows_count(data->windows);
+    return data->windows ? ce_windows_count(data->windows) : data->own.count;
 }
 
 static cs_batch batch_of(cs_data *data, int64_t batch)
 {
-    int64_t length = data->engine->length;
-    return (cs_batch){ .inputs = cs_matrix(data->inputs, CS_I32, batch, length),
-                       .targets = cs_matrix(data->targets, CS_I32, batch, length),
+    cs_dtype inputs = data->engine->model->inputs ? CS_F32 : CS_I32;
+    return (cs_batch){ .inputs = cs_matrix(data->inputs, inputs, batch, inputs_of(data)),
+                       .targets =
+                           cs_matrix(data->targets, has_classes(data) ? CS_I32 : CS_F32, batch, targets_of(data)),
                        .samples = data->samples,
-                       .starts = cs_matrix(data->starts, CS_I32, batch, length),
+                       .starts = cs_matrix(data->starts, CS_I32, batch, data->engine->length),
                        .references = cs_vector(data->references, CS_F32, batch) };
 }
 
@@ -180,10 +218,14 @@ static int64_t width_of(const cs_data *data)
 /* Reads window `index` as sample b of the batch. `number` is the sample's position in the order of the training. */
 static void read_sample(cs_data *data, int64_t b, int64_t index, int64_t number)
 {
-    int64_t width = width_of(data), at = b * width * data->engine->length;
-    ce_windows_read_plain(data->windows, index,
-                          (ce_window){ data->inputs + at, data->targets + at,
-                                       data->starts ? data->starts + at : NULL });
+    int64_t width = width_of(data), first = b * width;
+    int32_t *inputs = data->inputs + first * inputs_of(data), *targets = data->targets + first * targets_of(data);
+    if (data->windows)
+        ce_windows_read_plain(data->windows, index,
+                              (ce_window){ inputs, targets,
+                                           data->starts ? data->starts + first * data->engine->length : NULL });
+    else
+        data->own.read(data->own.argument, index, inputs, targets);
     for (int64_t i = 0; i < width; i++) {
         data->samples[b * width + i] = number;
         if (data->logps)
@@ -191,26 +233,37 @@ static void read_sample(cs_data *data, int64_t b, int64_t index, int64_t number)
     }
 }
 
+/* Returns the number of the window or sample at a position of the training. */
+static int64_t index_at(const cs_data *data, int64_t position)
+{
+    int64_t count = cs_data_windows(data), epoch = position / count, index = position % count;
+    if (data->windows)
+        return ce_windows_index(data->windows, position);
+    return data->own.shuffle ? ce_windows_permute((uint64_t)data->engine->settings->seed, epoch, count, index) : index;
+}
+
 cs_batch cs_data_next(cs_data *data)
 {
     double traced = ce_trace_begin();
     for (int64_t b = 0; b < data->engine->settings->micro_batch; b++) {
         int64_t number = ce_forward_sample(data->engine, b);
-        read_sample(data, b, ce_windows_index(data->windows, number), number);
+        read_sample(data, b, index_at(data, number), number);
     }
     ce_trace_end(CE_TRACE_COPY, "read batch", "", traced);
     return batch_of(data, data->engine->sequences);
 }
 
-cs_batch ce_loader_lane(cs_data *data, int64_t lane)
+cs_batch ce_loader_lane(cs_data *data, int64_t lane, int64_t *rows)
 {
-    int64_t batch = data->engine->settings->micro_batch, rows = width_of(data) * data->engine->length;
+    int64_t batch = data->engine->settings->micro_batch, targets = width_of(data) * targets_of(data);
+    *rows = 0;
     for (int64_t b = 0; b < batch; b++) {
         int64_t index = lane * batch + b;
-        bool real = lane >= 0 && index < ce_windows_count(data->windows);
+        bool real = lane >= 0 && index < cs_data_windows(data);
         read_sample(data, b, real ? index : 0, index);
-        for (int64_t t = 0; t < rows && !real; t++)
-            data->targets[b * rows + t] = -1;
+        *rows += real;
+        for (int64_t t = 0; t < targets && !real && has_classes(data); t++)
+            data->targets[b * targets + t] = -1;
     }
     return batch_of(data, data->engine->sequences);
 }

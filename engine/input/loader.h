@@ -32,8 +32,10 @@ void ce_token_cache_close(ce_token_cache *cache);
 
 struct cs_data {
     cs_engine *engine;
-    ce_windows *windows;
-    /* (B, T) arrays, where B is engine->sequences; `starts` is NULL unless documents are packed */
+    ce_windows *windows; /* NULL if the samples are the program's own */
+    cs_samples own;
+    /* (B, T) arrays, where B is engine->sequences; `starts` is NULL unless documents are packed. The inputs of a model of
+     * numbers, and targets that are numbers, are fp32, and the columns are those of the model. */
     int32_t *inputs, *targets, *starts;
     int64_t *samples;  /* (B) number of each sample */
     float *references; /* (B) reference model's log-probabilities for the micro-batch; NULL without cspeed.dpo */
@@ -47,8 +49,8 @@ struct cs_data {
  * only reads a model. Collective. */
 cs_status ce_loader_begin(cs_engine *engine);
 
-/* Returns micro-batch number `lane` of the windows in file order. Rows after the last window have no target. If `lane`
- * is -1, no row has a target. */
-cs_batch ce_loader_lane(cs_data *data, int64_t lane);
+/* Returns micro-batch number `lane` of the windows in file order. Rows after the last window have no target, unless
+ * targets are numbers: then the first *rows rows count. If `lane` is -1, no row has a target. */
+cs_batch ce_loader_lane(cs_data *data, int64_t lane, int64_t *rows);
 
 #endif

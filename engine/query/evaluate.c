@@ -62,10 +62,12 @@ static void add_losses(cs_engine *engine, cs_tensor loss, cs_tensor facts, sums 
 }
 
 /* Evaluates one batch: adds its losses and its correct predictions (hits) to *all, and the numbers of its targets and
- * pairs to *counted. */
-static void add_batch(cs_engine *engine, const cs_batch *batch, const scratch *with, sums *all, sums *counted)
+ * pairs to *counted. If targets are numbers, the first `rows` rows count. */
+static void add_batch(cs_engine *engine, const cs_batch *batch, int64_t rows, const scratch *with, sums *all,
+                      sums *counted)
 {
     const int32_t *target = batch->targets.data;
+    bool numbers = batch->targets.dtype == CS_F32;
     cs_stream *stream = cs_pass_stream(engine->pass);
     if (with->hits.data)
         cs_op_fill(stream, with->hits, -1); /* -1 remains in `hits` if the last unit does not compute them */
@@ -76,12 +78,13 @@ static void add_batch(cs_engine *engine, const cs_batch *batch, const scratch *w
                                                            .starts = batch->starts,
                                                            .references = batch->references,
                                                            .hits = with->hits });
-    add_losses(engine, loss, with->facts, all);
+    add_losses(engine, numbers ? cs_matrix_rows(loss, 0, rows) : loss, with->facts, all);
     if (with->hits.data)
         ce_state_sum(stream, &all->hits, with->hits.data, cs_count(with->hits));
     ce_pass_let_go(engine->pass, loss);
     ce_pass_end(engine->pass);
-    for (int64_t i = 0; i < cs_count(batch->targets); i++)
+    counted->rows += numbers ? rows : 0;
+    for (int64_t i = 0; i < cs_count(batch->targets) && !numbers; i++)
         counted->rows += target[i] >= 0;
     if (with->facts.data)
         counted->pair_rows += ce_preference_count(batch->targets);
@@ -119,7 +122,7 @@ typedef struct {
 /* If `batches` is 0, all of the data is evaluated. */
 static shares share_batches(const cs_engine *engine, const cs_data *data, int64_t batches, bool alone)
 {
-    int64_t micro = engine->settings->micro_batch, whole = ce_divide_up(ce_windows_count(data->windows), micro);
+    int64_t micro = engine->settings->micro_batch, whole = ce_divide_up(cs_data_windows(data), micro);
     shares shared = { .wanted = batches > 0 && batches < whole ? batches : whole,
                       .sharers = alone ? 1 : ce_mesh_lanes(&engine->mesh) };
     shared.rounds = ce_divide_up(shared.wanted, shared.sharers);
@@ -154,8 +157,9 @@ static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, boo
     ce_step_settle(engine); /* prints the messages about the previous step before the evaluation begins */
     ce_progress_begin(&progress, "evaluating", "batches", shared.wanted);
     for (int64_t round = 0; round < shared.rounds; round++) {
-        cs_batch batch = ce_loader_lane(data, micro_of(engine, &shared, round));
-        add_batch(engine, &batch, &with, there, &counted);
+        int64_t rows;
+        cs_batch batch = ce_loader_lane(data, micro_of(engine, &shared, round), &rows);
+        add_batch(engine, &batch, rows, &with, there, &counted);
         advance(&progress, &shared, round);
     }
     ce_walk_settle(engine);
@@ -186,6 +190,21 @@ cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores 
     return CS_OK;
 }
 
+cs_status cs_losses(cs_engine *engine, const cs_batch *batch, float *losses)
+{
+    ce_phase_begin(engine, CE_EVALUATE);
+    cs_tensor loss = ce_forward_units(engine, engine->pass,
+                                      &(ce_forward_input){ .mode = CE_PASS_EVALUATION,
+                                                           .inputs = batch->inputs,
+                                                           .targets = batch->targets,
+                                                           .starts = batch->starts });
+    ce_stream_fetch(cs_pass_stream(engine->pass), losses, loss.data, (size_t)cs_count(loss) * sizeof *losses);
+    ce_pass_let_go(engine->pass, loss);
+    ce_pass_end(engine->pass);
+    ce_phase_end(engine, CE_EVALUATE);
+    return CS_OK;
+}
+
 /* ---- log-probabilities of pairs ---- */
 
 /* Copies the log-probabilities of a micro-batch's pairs to `logps`. `first` is the number of the micro-batch's first
@@ -213,8 +232,8 @@ void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps)
     ce_progress_begin(&progress, "computing the reference", "batches", shared.wanted);
     memset(logps, 0, (size_t)(CE_ANSWERS * count) * sizeof *logps);
     for (int64_t round = 0; round < shared.rounds; round++) {
-        int64_t micro = micro_of(engine, &shared, round);
-        cs_batch batch = ce_loader_lane(data, micro);
+        int64_t micro = micro_of(engine, &shared, round), rows;
+        cs_batch batch = ce_loader_lane(data, micro, &rows);
         cs_tensor loss =
             ce_forward_units(engine, engine->pass,
                              &(ce_forward_input){

@@ -441,6 +441,11 @@ cs_expert_load cs_expert_load_of(cs_engine *engine);
  * change. Collective. */
 cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double *loss);
 
+/* Computes the loss of each row of a micro-batch without training: of each token, or of each sample of a model of numbers,
+ * 0 for a row without a target. `losses` has room for all rows, in host memory. Between two steps only; all ranks call it,
+ * each with the batch of its lane. */
+cs_status cs_losses(cs_engine *engine, const cs_batch *batch, float *losses);
+
 /* The results of cs_score, which does what cs_evaluate does and also counts how often the most probable token was the
  * target. */
 typedef struct {
@@ -601,6 +606,21 @@ cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split);
 cs_batch cs_data_next(cs_data *data);
 int64_t cs_data_windows(const cs_data *data); /* number of windows in one epoch */
 void cs_data_close(cs_data *data);
+
+/* Samples that the program itself has, for any model. */
+typedef struct {
+    int64_t count; /* number of samples, the same on all ranks */
+    /* Writes sample number `index`, 0 <= index < count: `inputs` and `targets` have room for one sample of a batch, such as
+     * model's `inputs` numbers and one class. Each rank reads the samples of its lane only. */
+    void (*read)(void *argument, int64_t index, void *inputs, void *targets);
+    void *argument;
+    bool train;   /* true: for cs_data_next; cspeed.epochs then counts passes over these samples */
+    bool shuffle; /* true: each epoch has another order, which cspeed.seed determines */
+} cs_samples;
+/* Opens the program's own samples. cs_data_next and cs_evaluate then work as with token files: the place in the data
+ * follows from the number of samples trained on, so a resumed training continues where the saved one was, at any number
+ * of ranks. In an evaluation each sample counts once, also in the last batch. Collective. */
+cs_status cs_data_from(cs_data **data, cs_engine *engine, const cs_samples *samples);
 
 /* Runs `run(argument)` in `ranks` child processes that form one world, and waits for all of them. Returns CS_OK if
  * `run` returned 0 in each of them. If one process fails, the others are ended, and cs_error() names the failed one. */
