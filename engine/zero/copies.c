@@ -3,7 +3,6 @@
  * so an update keeps them equal. */
 #include "zero/part.h"
 #include "base/beat.h"
-#include "base/beat.h"
 
 /* Some consecutive elements of a row of gradients whose sums are over the same ranks: the whole tensor-parallel group,
  * or the ranks that hold the same key heads. */
