@@ -310,12 +310,6 @@ int main(int count, char **argument)
                 "cspeed, or give --config FILE; {\"train_micro_batch_size_per_gpu\": 32} in a file is enough");
     CS_MUST(cs_config_open(&config, given.config));
     CS_MUST(cs_initialize(&engine, config, build_model(&all, (model_kind)given.model, given.width)));
-    if (given.model == CONVNET &&
-        (strncmp(cs_device_description(engine), "cpu", 3) != 0 || cs_config_get_bool(config, "bf16.enabled") ||
-         cs_config_get_bool(config, "fp16.enabled")))
-        cs_must(CS_UNSUPPORTED,
-                "not supported: the convnet on a GPU or in 16 bits, because convolution.h has loops over "
-                "fp32 in host memory");
     int64_t rows = cs_config_get_int(config, "train_micro_batch_size_per_gpu");
     train(engine, &all, rows, given.epochs);
     if (all.loss == CROSS_ENTROPY)

@@ -9,14 +9,12 @@ static void count_product(cs_stream *stream, const ce_product *product)
     stream->device->flops += 2.0 * (double)cs_count(product->c) * (double)inner;
 }
 
-/* Counts the flops of an operation as flops of a gradient. `before` is the value of device->flops before the
- * operation. */
-static void note_gradient(cs_stream *stream, double before)
+void ce_note_gradient(cs_stream *stream, double before)
 {
     stream->device->gradient_flops += stream->device->flops - before;
 }
 
-static void run_product(cs_stream *stream, const ce_product *product)
+void ce_run_product(cs_stream *stream, const ce_product *product)
 {
     count_product(stream, product);
     RUN(stream, product, product);
@@ -25,8 +23,8 @@ static void run_product(cs_stream *stream, const ce_product *product)
 static void run_gradient(cs_stream *stream, const ce_product *product)
 {
     double before = stream->device->flops;
-    run_product(stream, product);
-    note_gradient(stream, before);
+    ce_run_product(stream, product);
+    ce_note_gradient(stream, before);
 }
 
 /* Returns the first row's columns [first, first + count) of y, as a tensor with the rows of y. */
@@ -56,7 +54,7 @@ void cs_op_matmul(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, cs_t
 {
     NEED_STREAM(stream);
     ce_product product = forward_product(y, x, w, bias, layout);
-    run_product(stream, &product);
+    ce_run_product(stream, &product);
 }
 
 void cs_op_matmul_columns(cs_stream *stream, cs_tensor y, int64_t first, cs_tensor x, cs_tensor w, cs_tensor bias,
@@ -66,7 +64,7 @@ void cs_op_matmul_columns(cs_stream *stream, cs_tensor y, int64_t first, cs_tens
     ce_product product =
         forward_product(columns_of(y, first, layout == CS_IN_OUT ? cs_columns(w) : cs_rows(w)), x, w, bias, layout);
     product.pitch = cs_columns(y);
-    run_product(stream, &product);
+    ce_run_product(stream, &product);
 }
 
 void cs_op_matmul_gelu(cs_stream *stream, cs_tensor y, cs_tensor pre, cs_tensor x, cs_tensor w, cs_tensor bias,
@@ -79,7 +77,7 @@ void cs_op_matmul_gelu(cs_stream *stream, cs_tensor y, cs_tensor pre, cs_tensor 
         count_product(stream, &product);
         RUN(stream, product_gelu, y, &product);
     } else {
-        run_product(stream, &product);
+        ce_run_product(stream, &product);
         RUN(stream, gelu, y, pre);
     }
 }
@@ -122,10 +120,10 @@ void cs_op_matmul_grad_input_gelu(cs_stream *stream, cs_tensor dpre, cs_tensor d
         count_product(stream, &product);
         RUN(stream, product_gelu_grad, &product, pre);
     } else {
-        run_product(stream, &product);
+        ce_run_product(stream, &product);
         RUN(stream, gelu_grad, dpre, dpre, pre);
     }
-    note_gradient(stream, before);
+    ce_note_gradient(stream, before);
 }
 
 void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, cs_tensor x, cs_tensor dy,
@@ -151,7 +149,7 @@ void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, 
     };
     if (dbias.data && stream->device->table->product_sums) {
         count_product(stream, &product);
-        note_gradient(stream, before);
+        ce_note_gradient(stream, before);
         RUN(stream, product_sums, &product, dbias, !in_out);
         return;
     }
@@ -268,15 +266,6 @@ void cs_op_swiglu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor 
     NEED_NUMBERS(dy);
     NEED_MATRIX(x, cs_rows(dy), 2 * cs_columns(dy));
     RUN(stream, swiglu_grad, dx, dy, x);
-}
-
-void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b)
-{
-    NEED_STREAM(stream);
-    NEED_NUMBERS(y);
-    NEED_SHAPE_OF(a, y);
-    NEED_SHAPE_OF(b, y);
-    RUN_IN(stream, add, y, a, b);
 }
 
 static void check_dropout(cs_dropout dropout, int64_t batch, int64_t count)
@@ -478,7 +467,7 @@ void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_te
     };
     double before = stream->device->flops;
     check_attention(stream, &attention, 5);
-    note_gradient(stream, before);
+    ce_note_gradient(stream, before);
     NEED_LIKE(dy, y);
     NEED_LIKE(dqkv, qkv);
     RUN(stream, attention_grad, &attention);

@@ -4,7 +4,7 @@
 
 static void check_function(cs_activation function)
 {
-    NEED(function > CS_USUAL_ACTIVATION && function <= CS_RELU2, "function is %d, which is no cs_activation",
+    NEED(function > CS_USUAL_ACTIVATION && function <= CS_EXP, "function is %d, which is no cs_activation",
          (int)function);
 }
 

@@ -96,8 +96,11 @@ OPERATION(entropy_facts, (cs_device *device, cs_tensor facts, cs_tensor logits, 
 OPERATION(entropy_finish, (cs_device *device, cs_tensor loss, cs_tensor hits, cs_tensor logits, cs_tensor targets,
                            int64_t first, int64_t classes, cs_tensor dloss, cs_tensor facts,
                            cs_entropy_terms terms))
-OPERATION(squared_error, (cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target))
-OPERATION(squared_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target))
+/* The mean of an error over the columns of each row. */
+OPERATION(error, (cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target, ce_error kind))
+OPERATION(error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target, ce_error kind))
+OPERATION(divergence, (cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target))
+OPERATION(divergence_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target))
 OPERATION(dequantize, (cs_device *device, const ce_dequantize *job))
 /* Adds scale * `narrow` to the columns of `wide` from column `first` on. If `takes` is true, sets `narrow` to scale
  * times these columns instead. */
@@ -107,8 +110,16 @@ OPERATION(join_norms, (cs_device *device, cs_tensor norms, cs_tensor x))
 OPERATION(dora, (cs_device *device, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora))
 OPERATION(dora_grad, (cs_device *device, cs_tensor dy, cs_tensor dmagnitude, cs_tensor z, cs_tensor norms,
                       const cs_dora *dora))
-OPERATION(absolute_error, (cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target))
-OPERATION(absolute_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target))
+OPERATION(broadcast, (cs_device *device, const ce_broadcast *job))
+/* Writes sums (N, 1) = factor times the sum of each row. */
+OPERATION(row_sums, (cs_device *device, cs_tensor sums, cs_tensor x, float factor))
+/* In `scores`, no member is 0 that has a default. */
+OPERATION(softmax, (cs_device *device, cs_tensor y, cs_tensor x, cs_softmax_scores scores))
+OPERATION(softmax_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor y))
+OPERATION(transpose, (cs_device *device, cs_tensor y, cs_tensor x, int64_t batch, int64_t rows, int64_t columns))
+/* In `shape`, no member is 0 that has a default. */
+OPERATION(patches, (cs_device *device, cs_tensor columns, cs_tensor image, const cs_patches *shape))
+OPERATION(patches_grad, (cs_device *device, cs_tensor dimage, cs_tensor dcolumns, const cs_patches *shape))
 OPERATION(cast, (cs_device *device, cs_tensor y, cs_tensor x))
 OPERATION(fill, (cs_device *device, cs_tensor y, float value))
 

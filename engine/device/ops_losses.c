@@ -69,43 +69,77 @@ void cs_op_entropy_finish(cs_stream *stream, cs_tensor loss, cs_tensor hits, cs_
     RUN(stream, entropy_finish, loss, hits, logits, targets, first, classes, dloss, facts, terms);
 }
 
-static void check_error(cs_tensor y, cs_tensor target)
+static void run_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target, ce_error kind)
 {
     NEED_NUMBERS(y);
     NEED_TYPE(target, CS_F32);
     NEED_MATRIX(target, cs_rows(y), cs_columns(y));
+    NEED_VECTOR(loss, CS_F32, cs_rows(y));
+    RUN(stream, error, loss, y, target, kind);
+}
+
+static void run_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target,
+                           ce_error kind)
+{
+    NEED_NUMBERS(y);
+    NEED_TYPE(target, CS_F32);
+    NEED_MATRIX(target, cs_rows(y), cs_columns(y));
+    NEED_LIKE(dy, y);
+    NEED_VECTOR(dloss, CS_F32, cs_rows(y));
+    RUN(stream, error_grad, dy, dloss, y, target, kind);
 }
 
 void cs_op_squared_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target)
 {
     NEED_STREAM(stream);
-    check_error(y, target);
-    NEED_VECTOR(loss, CS_F32, cs_rows(y));
-    RUN(stream, squared_error, loss, y, target);
+    run_error(stream, loss, y, target, CE_SQUARED);
 }
 
 void cs_op_squared_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
 {
     NEED_STREAM(stream);
-    check_error(y, target);
-    NEED_LIKE(dy, y);
-    NEED_VECTOR(dloss, CS_F32, cs_rows(y));
-    RUN(stream, squared_error_grad, dy, dloss, y, target);
+    run_error_grad(stream, dy, dloss, y, target, CE_SQUARED);
 }
 
 void cs_op_absolute_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target)
 {
     NEED_STREAM(stream);
-    check_error(y, target);
-    NEED_VECTOR(loss, CS_F32, cs_rows(y));
-    RUN(stream, absolute_error, loss, y, target);
+    run_error(stream, loss, y, target, CE_ABSOLUTE);
 }
 
 void cs_op_absolute_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
 {
     NEED_STREAM(stream);
-    check_error(y, target);
+    run_error_grad(stream, dy, dloss, y, target, CE_ABSOLUTE);
+}
+
+void cs_op_binary_entropy(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target)
+{
+    NEED_STREAM(stream);
+    run_error(stream, loss, y, target, CE_LOGISTIC);
+}
+
+void cs_op_binary_entropy_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
+{
+    NEED_STREAM(stream);
+    run_error_grad(stream, dy, dloss, y, target, CE_LOGISTIC);
+}
+
+void cs_op_divergence(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target)
+{
+    NEED_STREAM(stream);
+    NEED_NUMBERS(y);
+    NEED_SHAPE_OF(target, y);
+    NEED_VECTOR(loss, CS_F32, cs_rows(y));
+    RUN(stream, divergence, loss, y, target);
+}
+
+void cs_op_divergence_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
+{
+    NEED_STREAM(stream);
+    NEED_NUMBERS(y);
+    NEED_SHAPE_OF(target, y);
     NEED_LIKE(dy, y);
     NEED_VECTOR(dloss, CS_F32, cs_rows(y));
-    RUN(stream, absolute_error_grad, dy, dloss, y, target);
+    RUN(stream, divergence_grad, dy, dloss, y, target);
 }

@@ -15,4 +15,10 @@
 #define RUN(stream, operation, ...) RUN_ON(stream, (stream)->device, operation, __VA_ARGS__)
 #define RUN_IN(stream, operation, ...) RUN_ON(stream, stream, operation, __VA_ARGS__)
 
+/* ops.c: runs a matrix product, and counts its flops. */
+void ce_run_product(cs_stream *stream, const ce_product *product);
+/* Counts the flops of an operation as flops of a gradient. `before` is the value of device->flops before the
+ * operation. */
+void ce_note_gradient(cs_stream *stream, double before);
+
 #endif

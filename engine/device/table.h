@@ -68,6 +68,17 @@ typedef struct {
     bool takes;
 } ce_columns;
 
+/* y = a b if `multiplies`, otherwise a + factor b, or factor b if a is absent. b has as many rows as y, or one, and as
+ * many columns as y, or one. */
+typedef struct {
+    cs_tensor y, a, b;
+    float factor;
+    bool multiplies;
+} ce_broadcast;
+
+/* The loss of an element whose mean over the columns is computed; ops.h has the formulas. */
+typedef enum { CE_SQUARED, CE_ABSOLUTE, CE_LOGISTIC } ce_error;
+
 /* Computes the values of some rows and columns of a matrix of 4-bit numbers; ops.h describes the tensors. */
 typedef struct {
     cs_tensor y;

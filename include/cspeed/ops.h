@@ -112,8 +112,20 @@ void cs_op_swiglu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor 
 
 /* The activation functions, by the names that Hugging Face gives them: gelu_new, gelu_pytorch_tanh and others of the
  * tanh form (CS_GELU_TANH), gelu, which is x times the normal distribution function (CS_GELU), quick_gelu, silu, relu,
- * and relu2, the square of relu. CS_USUAL_ACTIVATION is for layers only and means the layer's default function. */
-typedef enum { CS_USUAL_ACTIVATION, CS_GELU_TANH, CS_GELU, CS_QUICK_GELU, CS_SILU, CS_RELU, CS_RELU2 } cs_activation;
+ * and relu2, the square of relu; and the functions 1 / (1 + e^-x) (CS_SIGMOID), tanh x and e^x. CS_USUAL_ACTIVATION is for
+ * layers only and means the layer's default function. */
+typedef enum {
+    CS_USUAL_ACTIVATION,
+    CS_GELU_TANH,
+    CS_GELU,
+    CS_QUICK_GELU,
+    CS_SILU,
+    CS_RELU,
+    CS_RELU2,
+    CS_SIGMOID,
+    CS_TANH,
+    CS_EXP
+} cs_activation;
 /* y = f(x), with the types and shapes of cs_op_gelu. */
 void cs_op_activation(cs_stream *stream, cs_tensor y, cs_tensor x, cs_activation function);
 void cs_op_activation_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function);
@@ -128,8 +140,77 @@ void cs_op_scale(cs_stream *stream, cs_tensor y, cs_tensor x, float factor);
 void cs_op_softcap(cs_stream *stream, cs_tensor y, cs_tensor x, float cap);
 void cs_op_softcap_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, float cap);
 
-/* y = a + b. y may be a or b. */
+/* y = a + b, and y = a b, element by element. y and a are (N, C), and b is (N, C), or a row (1, C) that stands for all rows,
+ * or a column (N, 1) that stands for all columns, or a number (1, 1). y may be a; y may be b if b is (N, C).
+ *
+ * The gradient of a sum is dy for a, and for b dy or its sums (cs_op_sum). The gradients of a product are dy b and dy a:
+ * cs_op_multiply computes them, and cs_op_sum adds those of a row or a column. cs_op_scale_rows_grad computes both
+ * gradients of a product with a column. */
 void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
+void cs_op_multiply(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
+/* y f32 = factor times sums of x (N, C): with y (N, 1) the sum of each row, with y (1, C) the sum of each column. With
+ * factor 1 / C, or 1 / N, these are means. */
+void cs_op_sum(cs_stream *stream, cs_tensor y, cs_tensor x, float factor);
+/* dx (N, C) = factor dy, where dy (N, 1) stands for all columns, or dy (1, C) for all rows. */
+void cs_op_sum_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, float factor);
+
+/* The softmax of rows: y (N, C) = e^s / (sum of e^s over the row), where s = factor x + bias are the scores. y may be x if
+ * their types have the same size. A score of -infinity has the probability 0. */
+typedef struct {
+    float factor;   /* 0 means 1, in cs_op_attend 1/sqrt(D) */
+    cs_tensor bias; /* (R, C) or absent: row r of x has the row r / each % R of bias */
+    int64_t each;   /* 0 means 1 */
+} cs_softmax_scores;
+void cs_op_softmax(cs_stream *stream, cs_tensor y, cs_tensor x, cs_softmax_scores scores);
+/* ds = y (dy - (sum of dy y over the row)): the gradient of the scores. The gradient of x is factor ds (cs_op_scale), and
+ * that of the bias is the sum of the rows of ds that have read a row of it. ds may be dy. */
+void cs_op_softmax_grad(cs_stream *stream, cs_tensor ds, cs_tensor dy, cs_tensor y);
+
+/* Transposes `batch` matrices: y[b][c][r] = x[b][r][c], with r < rows and c < columns. An item is as many adjacent numbers
+ * as remain: cs_op_transpose(stream, y, x, B, T, H) converts (B*T, H*D) into (B*H*T, D), which batches of products need,
+ * and cs_op_transpose(stream, x, y, B, H, T) converts it back, which is the gradient too. x and y have the same type. */
+void cs_op_transpose(cs_stream *stream, cs_tensor y, cs_tensor x, int64_t batch, int64_t rows, int64_t columns);
+
+/* y = op(a) op(b) for each of `count` matrices, which follow one another in each tensor; op(x) is x or, with `transpose`,
+ * its transpose. a and b have the same type; y has this type or is f32. If nothing is transposed, y is (count N, M), a
+ * (count N, K) and b (count K, M), and the gradients are da = dy b^T and db = a^T dy. At most one factor is transposed. */
+typedef struct {
+    int64_t count;
+    bool transpose_a, transpose_b;
+} cs_matrices;
+void cs_op_matmul_batch(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b, cs_matrices batch);
+
+/* Attention of each position to all keys: p = softmax(factor q k^T + bias) and y = p v, for each of `batch` matrices (a
+ * sample and a head; cs_op_transpose makes them). Shapes: q (batch T, D), k (batch S, D), v (batch S, E), y (batch T, E), p
+ * (batch T, S). The bias is that of cs_softmax_scores: with H heads, a bias (T, S) is the same for all, (H*T, S) is one for each
+ * head, and (B, S) with `each` = H*T is one for each sample, such as a mask of keys with 0 and -infinity. All tensors have the
+ * same type, except s (batch T, S) f32, which holds the scores; s may be p if p is f32. Backward needs p. The scores are
+ * kept, so memory grows with T S; causal attention without this memory is cs_op_attention. */
+void cs_op_attend(cs_stream *stream, cs_tensor y, cs_tensor p, cs_tensor s, cs_tensor q, cs_tensor k, cs_tensor v,
+                  int64_t batch, cs_softmax_scores scores);
+/* dq, dk and dv are the gradients; ds has the type and shape of p and becomes the gradient of the scores, from which that
+ * of the bias follows as in cs_op_softmax_grad. */
+void cs_op_attend_grad(cs_stream *stream, cs_tensor dq, cs_tensor dk, cs_tensor dv, cs_tensor ds, cs_tensor dy,
+                       cs_tensor p, cs_tensor q, cs_tensor k, cs_tensor v, int64_t batch, float factor);
+
+/* The neighbourhoods of the pixels of images (im2col). A convolution is their product with a matrix (cs_op_matmul, or a
+ * cs_linear) of kernel[0] * kernel[1] * channels inputs. Index 0 of the arrays is the vertical axis, index 1 the horizontal
+ * one; a signal of one dimension has size[0] = kernel[0] = 1. */
+typedef struct {
+    int64_t size[2], channels; /* an image has size[0] * size[1] pixels of `channels` numbers */
+    int64_t kernel[2];
+    int64_t stride[2], dilation[2]; /* 0 means 1 */
+    int64_t padding[2];             /* zeros before the first pixel of an axis, and behind the last */
+    /* 0 means (size + 2 padding - dilation (kernel - 1) - 1) / stride + 1, as in PyTorch. Another number is allowed: pixels
+     * beyond the edge are 0. So a causal convolution has padding = dilation (kernel - 1) and outputs = size. */
+    int64_t outputs[2];
+} cs_patches;
+int64_t cs_patches_outputs(const cs_patches *shape, int axis); /* returns outputs[axis], or what 0 means */
+/* columns (N outputs[0] outputs[1], kernel[0] kernel[1] channels) = for each output the pixels under the kernel, row by
+ * row. image is (N, size[0] size[1] channels), or has as many elements in another shape. Both have the same type. */
+void cs_op_patches(cs_stream *stream, cs_tensor columns, cs_tensor image, cs_patches shape);
+/* dimage = for each pixel the sum of the elements of dcolumns that were copied from it. */
+void cs_op_patches_grad(cs_stream *stream, cs_tensor dimage, cs_tensor dcolumns, cs_patches shape);
 
 /* Parameters of a dropout. The random bits depend only on the sample's key, on `place` and on the element's index e in
  * the sample. So these bits are the same for any number of ranks, for any batch size, and in recomputation. Each
@@ -274,7 +355,8 @@ enum { CS_ENTROPY_FACTS = 4, CS_ENTROPY_FACTS_SMOOTHED };
 void cs_op_entropy_facts(cs_stream *stream, cs_tensor facts, cs_tensor logits, cs_tensor targets, int64_t first,
                          int64_t classes);
 /* Terms that a row's loss may have: (1 - smoothing) * the cross-entropy + smoothing * the mean over all `classes` columns
- * of -log softmax(logits) + z_loss * log(sum of e^logits)^2. If both factors are 0, the loss is the cross-entropy. */
+ * of -log softmax(logits) + z_loss * log(sum of e^logits)^2. If both factors are 0, the loss is the cross-entropy. With one
+ * rank, the two operations give a model these terms, which cs_op_cross_entropy lacks. */
 typedef struct {
     float smoothing, z_loss;
     int64_t classes; /* number of columns of all ranks */
@@ -376,6 +458,16 @@ void cs_op_dora_grad(cs_stream *stream, cs_tensor dy, cs_tensor dmagnitude, cs_t
  * the target, the gradient is 0. */
 void cs_op_absolute_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target);
 void cs_op_absolute_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
+
+/* Binary cross-entropy with logits: loss (N, 1) f32 = mean over columns of log(1 + e^y) - target y, where a target is from 0
+ * to 1; shapes and types are as in cs_op_squared_error. */
+void cs_op_binary_entropy(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target);
+void cs_op_binary_entropy_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
+
+/* Kullback-Leibler divergence of rows of logits: loss (N, 1) f32 = sum over columns of p (log p - log softmax(y)), where p =
+ * softmax(target). y and target are (N, C). The gradient of y is dloss (softmax(y) - p); the target has none. */
+void cs_op_divergence(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target);
+void cs_op_divergence_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
 
 /* y = x, converted to y's type. */
 void cs_op_cast(cs_stream *stream, cs_tensor y, cs_tensor x);

@@ -24,8 +24,14 @@ static double value_of(cs_activation function, double x)
         return x / (1 + exp(-x));
     case CS_RELU:
         return x > 0 ? x : 0;
-    default:
+    case CS_RELU2:
         return x > 0 ? x * x : 0;
+    case CS_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case CS_TANH:
+        return tanh(x);
+    default:
+        return exp(x);
     }
 }
 
@@ -67,7 +73,8 @@ static void check_activation(cs_dtype dtype, cs_activation function, double size
 
 static void check_gate(cs_dtype dtype, cs_activation function, int N, int C)
 {
-    cs_tensor x = near_random(dtype, N, 2 * C, 1, 3), dy = near_random(dtype, N, C, 2, 1), y = near_new(dtype, N, C);
+    cs_tensor x = near_random(dtype, N, 2 * C, 1, function == CS_EXP ? 0.5 : 3), dy = near_random(dtype, N, C, 2, 1),
+              y = near_new(dtype, N, C);
     cs_tensor dx = near_new(dtype, N, 2 * C);
     double *want = near_doubles(y), *slope = near_doubles(dx);
     for (int at = 0; at < N * C; at++) {
@@ -184,12 +191,12 @@ START_TEST(operations_agree_with_plain_loops)
         stream = ce_device_stream(near_open(threads), CE_COMPUTE);
         for (int type = CS_F32; type <= CS_F16; type++) {
             cs_dtype dtype = (cs_dtype)type;
-            for (int function = CS_GELU_TANH; function <= CS_RELU2; function++) {
+            for (int function = CS_GELU_TANH; function <= CS_EXP; function++) {
                 check_activation(dtype, (cs_activation)function, 2);
                 check_gate(dtype, (cs_activation)function, 1, 1);
                 check_gate(dtype, (cs_activation)function, 19, 1100);
                 check_gate(dtype, (cs_activation)function, 2, 2200);
-                check_activation(dtype, (cs_activation)function, 25);
+                check_activation(dtype, (cs_activation)function, function == CS_EXP ? 0.5 : 25);
             }
             check_activation(dtype, CS_GELU, 9);
             check_softcap(dtype, 3, 30);
@@ -210,7 +217,7 @@ END_TEST
 START_TEST(parts_of_tensors_of_other_types)
 {
     stream = ce_device_stream(near_open(1), CE_COMPUTE);
-    for (int function = CS_GELU_TANH; function <= CS_RELU2; function++)
+    for (int function = CS_GELU_TANH; function <= CS_EXP; function++)
         check_part((cs_activation)function, 0);
     check_part(CS_USUAL_ACTIVATION, 3);
     near_close();

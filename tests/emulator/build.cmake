@@ -84,7 +84,7 @@ set_target_properties(cudnn_emulated PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE
 
 # Tests that run on any device, here on the emulated one (tests/support/near.h).
 set(on_emulator test_ops test_cut_ops test_cut_random test_cut_rms test_heads test_rope test_state test_verdict
-    test_preference_pairs test_functions test_routing test_slots test_expert_products test_dora test_flash test_gpt2
+    test_preference_pairs test_functions test_general test_routing test_slots test_expert_products test_dora test_flash test_gpt2
     test_llama test_gradients test_documents test_masked test_parity test_overflow test_reduction test_stages test_amp
     test_optimizers test_generate test_families test_experts test_lora test_peft test_frozen)
 foreach(name ${on_emulator})
@@ -93,7 +93,7 @@ foreach(name ${on_emulator})
     "${environment};CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
-set(quick test_cut_ops test_cut_random test_cut_rms test_lora test_functions test_routing test_slots test_dora test_rope
+set(quick test_cut_ops test_cut_random test_cut_rms test_lora test_functions test_general test_routing test_slots test_dora test_rope
     test_state test_verdict)
 if(NOT CSPEED_SANITIZE) # sanitizers make every access of a kernel slower
   list(APPEND quick test_flash test_documents)
@@ -121,7 +121,7 @@ foreach(name test_emulator test_nccl test_nccl_lost test_cuda test_kernels test_
 endforeach()
 set_tests_properties(test_devices test_graphs test_together PROPERTIES LABELS slow)
 # Grids of the size that they have on a GPU's number of multiprocessors.
-foreach(name test_kernels test_state test_functions test_slots test_routing test_ops)
+foreach(name test_kernels test_state test_functions test_general test_slots test_routing test_ops)
   add_test(NAME processors_${name} COMMAND ${name})
   set_tests_properties(processors_${name} PROPERTIES TIMEOUT 900 ENVIRONMENT
     "${environment};CSPEED_EMULATOR_PROCESSORS=132;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
@@ -130,14 +130,14 @@ set_tests_properties(processors_test_ops PROPERTIES LABELS slow)
 # Tests in which the instrumented module must report nothing; test_races.c is a training run.
 if(instrumented)
   foreach(name test_state test_kernels test_rope test_ops test_flash test_graph test_routing test_slots test_expert_products test_dora
-               test_functions)
+               test_functions test_general)
     add_test(NAME races_${name} COMMAND ${name})
     set_tests_properties(races_${name} PROPERTIES TIMEOUT 3600 LABELS slow ENVIRONMENT
       "${environment};CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:${instrumented}>")
     add_dependencies(${name} ${instrumented})
   endforeach()
   set_tests_properties(test_races PROPERTIES LABELS slow)
-  foreach(name test_state test_kernels test_graph test_functions test_routing test_slots test_dora) # seconds
+  foreach(name test_state test_kernels test_graph test_functions test_general test_routing test_slots test_dora) # seconds
     set_property(TEST races_${name} PROPERTY LABELS)
   endforeach()
 endif()

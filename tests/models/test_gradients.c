@@ -216,10 +216,6 @@ START_TEST(convolutions)
     unsigned short state[3] = { 9, 9, 9 };
     run_spec spec = { .world = 1, .steps = 1, .micro = ROWS, .precision = "fp32", .recompute = "unit" };
     cs_model *model;
-    if (!near_is_cpu()) {
-        puts("gradients: skipped, the loops of examples/convolution.h need a device whose memory is the host's");
-        return;
-    }
     CS_MUST(cs_model_new(&model, 6));
     cs_model_floats(model, HEIGHT * WIDTH, 2);
     cs_model_add(model, &convnet_kind, "features", &(convnet_sizes){ HEIGHT, WIDTH, { 3, 5 }, 6 });

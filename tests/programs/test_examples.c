@@ -127,7 +127,7 @@ static void write_images(void)
 START_TEST(a_convnet_learns_from_images)
 {
     static const char arguments[] = "--model convnet --inputs images.npy --targets quarters.npy --loss cross_entropy "
-                                    "--epochs 6 --width 16";
+                                    "--epochs 8 --width 16";
     shell_enter();
     write_arrays();
     write_images();

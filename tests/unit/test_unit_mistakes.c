@@ -173,7 +173,36 @@ MISTAKE(swiglu_shape)
 }
 MISTAKE(add_shape)
 {
-    cs_op_add(STREAM, x, x, make(pass, ROWS, 1));
+    cs_op_add(STREAM, x, x, make(pass, ROWS, 3));
+}
+MISTAKE(sum_shape)
+{
+    cs_op_sum(STREAM, make(pass, 1, 3), x, 1);
+}
+MISTAKE(softmax_bias)
+{
+    cs_op_softmax(STREAM, x, x, (cs_softmax_scores){ .bias = make(pass, 1, 3) });
+}
+MISTAKE(transposed_items)
+{
+    cs_op_transpose(STREAM, make(pass, ROWS, 4), x, 1, ROWS, 3);
+}
+MISTAKE(batch_of_products)
+{
+    cs_op_matmul_batch(STREAM, make(pass, ROWS, 2), x, make(pass, ROWS, 2), (cs_matrices){ .count = 3 });
+}
+MISTAKE(values_of_attention)
+{
+    cs_op_attend(STREAM, x, make(pass, ROWS, 4), make(pass, ROWS, 4), x, x, make(pass, 4, 4), 2,
+                 (cs_softmax_scores){ 0 });
+}
+MISTAKE(kernel_larger_than_image)
+{
+    cs_op_patches(STREAM, x, x, (cs_patches){ .size = { 2, 2 }, .channels = 1, .kernel = { 3, 3 } });
+}
+MISTAKE(divergence_target)
+{
+    cs_op_divergence(STREAM, make(pass, ROWS, 1), x, make(pass, ROWS, 3));
 }
 MISTAKE(norm_statistics)
 {
@@ -315,7 +344,14 @@ static const struct {
     { IN_FORWARD, gelu_shape, "cs_op_gelu: y is (8, 5), and (8, 4) is needed" },
     { IN_FORWARD, integers, "cs_op_gelu: x is CS_I32, and CS_F32, CS_BF16 or CS_F16 is needed" },
     { IN_FORWARD, swiglu_shape, "cs_op_swiglu: x is (8, 4), and (8, 8) is needed" },
-    { IN_FORWARD, add_shape, "cs_op_add: b is (8, 1), and (8, 4) is needed" },
+    { IN_FORWARD, add_shape, "cs_op_add: b is (8, 3), and (8, 4), (1, 4), (8, 1) or (1, 1) is needed" },
+    { IN_FORWARD, sum_shape, "cs_op_sum: y is (1, 3), and (8, 1) or (1, 4) is needed" },
+    { IN_FORWARD, softmax_bias, "cs_op_softmax: scores.bias is (1, 3), and 4 columns are needed" },
+    { IN_FORWARD, transposed_items, "cs_op_transpose: x has 32 elements, which are not 1 matrices of 8 rows and 3" },
+    { IN_FORWARD, batch_of_products, "cs_op_matmul_batch: a has 8 rows, which are not those of 3 matrices" },
+    { IN_FORWARD, values_of_attention, "cs_op_attend: v is (4, 4), and 8 rows are needed" },
+    { IN_FORWARD, kernel_larger_than_image, "cs_op_patches: the kernel is larger than the image on axis 0" },
+    { IN_FORWARD, divergence_target, "cs_op_divergence: target is (8, 3), and (8, 4) is needed" },
     { IN_FORWARD, norm_statistics, "cs_op_norm: stats is (8, 1), and (8, 2) is needed" },
     { IN_FORWARD, rms_group, "cs_op_rms: x has 4 columns, and 2 groups of 4 columns from column 0 on are needed" },
     { IN_FORWARD, heads, "cs_op_attention: y has 4 columns, which are not divisible by 3 heads" },

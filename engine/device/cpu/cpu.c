@@ -250,17 +250,12 @@ typedef struct {
     const void *argument;
 } chunk_walk;
 
-static int64_t chunk_at(int64_t at, int64_t end)
-{
-    return end - at < CE_CHUNK ? end - at : CE_CHUNK;
-}
-
 static void run_chunks(void *argument, ce_range range, int part)
 {
     (void)part;
     const chunk_walk *all = argument;
     for (int64_t at = range.from; at < range.to; at += CE_CHUNK)
-        all->chunk(all->argument, at, chunk_at(at, range.to));
+        all->chunk(all->argument, at, ce_elements_chunk(at, range.to));
 }
 
 static void run_rows(void *argument, ce_range range, int part)
@@ -269,7 +264,7 @@ static void run_rows(void *argument, ce_range range, int part)
     const chunk_walk *all = argument;
     for (int64_t row = range.from; row < range.to; row++)
         for (int64_t at = 0; at < all->columns; at += CE_CHUNK)
-            all->row_chunk(all->argument, row, at, chunk_at(at, all->columns));
+            all->row_chunk(all->argument, row, at, ce_elements_chunk(at, all->columns));
 }
 
 void ce_cpu_walk_chunks(cs_device *device, int64_t count, int64_t min, ce_cpu_chunk *chunk, const void *argument)

@@ -14,6 +14,12 @@ enum { CE_CHUNK = 1024 };
 void ce_elements_widen(float *restrict to, const void *restrict from, cs_dtype dtype, int64_t count);
 void ce_elements_narrow(void *restrict to, cs_dtype dtype, const float *restrict from, int64_t count);
 
+/* Returns the number of elements of the chunk that begins at `from`, if the last chunk ends at `end`. */
+static inline int64_t ce_elements_chunk(int64_t from, int64_t end)
+{
+    return end - from < CE_CHUNK ? end - from : CE_CHUNK;
+}
+
 static inline void *ce_elements_at(cs_tensor x, int64_t index)
 {
     return (char *)x.data + (size_t)index * (x.dtype == CS_F32 ? 4 : 2);

@@ -97,6 +97,46 @@ static void relu2_grad(float *restrict dx, const float *restrict dy, const float
         dx[i] = x[i] <= 0 ? 0 : 2 * x[i] * dy[i];
 }
 
+static void sigmoid(float *restrict y, const float *restrict x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] = 1 / (1 + decay_of(x[i]));
+}
+
+static void sigmoid_grad(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float e = decay_of(x[i]), s = 1 / (1 + e);
+        dx[i] = dy[i] * (e * s * s);
+    }
+}
+
+static void hyperbolic(float *restrict y, const float *restrict x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] = ce_elements_tanh_one(x[i]);
+}
+
+static void hyperbolic_grad(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float part = ce_elements_tanh_one(x[i]);
+        dx[i] = dy[i] * (1 - part * part);
+    }
+}
+
+static void exponential(float *restrict y, const float *restrict x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] = ce_elements_exp_one(x[i]);
+}
+
+static void exponential_grad(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        dx[i] = dy[i] * ce_elements_exp_one(x[i]);
+}
+
 /* Computes the gradients of silu(gate) up, with one e^x for both. */
 static void silu_gate_grad(float *restrict dgate, float *restrict dup, const float *restrict dy,
                            const float *restrict gate, const float *restrict up, int64_t count)
@@ -122,6 +162,9 @@ static const struct {
     [CS_SILU] = { silu, silu_grad, silu_gate_grad },
     [CS_RELU] = { relu, relu_grad, NULL },
     [CS_RELU2] = { relu2, relu2_grad, NULL },
+    [CS_SIGMOID] = { sigmoid, sigmoid_grad, NULL },
+    [CS_TANH] = { hyperbolic, hyperbolic_grad, NULL },
+    [CS_EXP] = { exponential, exponential_grad, NULL },
 };
 
 /* ---- activation functions of a whole tensor ---- */

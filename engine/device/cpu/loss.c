@@ -1,4 +1,4 @@
-/* loss.c - cross-entropy over a large vocabulary, squared error and absolute error. Rows are independent. */
+/* loss.c - cross-entropy over a large vocabulary, and losses of elements. Rows are independent. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 #include "device/need.h"
@@ -13,11 +13,6 @@ typedef struct {
     cs_tensor facts, hits;
     cs_entropy_terms terms;
 } loss_job;
-
-static int64_t chunk_at(int64_t from, int64_t end)
-{
-    return end - from < CE_CHUNK ? end - from : CE_CHUNK;
-}
 
 static int64_t target_of(const loss_job *all, int64_t row)
 {
@@ -36,7 +31,7 @@ static float row_max(const loss_job *all, int64_t row, int64_t width)
     int64_t first = row * cs_columns(all->x);
     float wide[CE_CHUNK], max = -INFINITY;
     for (int64_t from = 0; from < width; from += CE_CHUNK) {
-        int64_t count = chunk_at(from, width);
+        int64_t count = ce_elements_chunk(from, width);
         max = fmaxf(max, ce_elements_max(ce_elements_read(all->x, first + from, count, wide), count));
     }
     return max;
@@ -57,7 +52,7 @@ static double row_sum(const loss_job *all, int64_t row, float max)
     float wide[CE_CHUNK], power[CE_CHUNK];
     double sum = 0;
     for (int64_t from = 0; from < width; from += CE_CHUNK) {
-        int64_t count = chunk_at(from, width);
+        int64_t count = ce_elements_chunk(from, width);
         softmax_chunk(power, ce_elements_read(all->x, first + from, count, wide), count, shift_of(max), 1);
         sum += (double)ce_elements_sum(power, count);
     }
@@ -87,7 +82,7 @@ static void grad_row(const loss_job *all, int64_t row, int64_t target, float lse
     if (all->terms.z_loss > 0)
         lse_scale *= 1 + 2 * all->terms.z_loss * lse;
     for (int64_t from = 0; from < width; from += CE_CHUNK) {
-        int64_t count = chunk_at(from, width);
+        int64_t count = ce_elements_chunk(from, width);
         if (target >= 0) {
             softmax_chunk(out, ce_elements_read(all->x, first + from, count, wide), count, lse, lse_scale);
             subtract_mean(out, count, &all->terms, scale);
@@ -97,7 +92,7 @@ static void grad_row(const loss_job *all, int64_t row, int64_t target, float lse
         ce_elements_write(all->x, first + from, count, out);
     }
     for (int64_t from = width; from < stride; from += CE_CHUNK)
-        ce_elements_write(all->x, first + from, chunk_at(from, stride), zeros);
+        ce_elements_write(all->x, first + from, ce_elements_chunk(from, stride), zeros);
 }
 
 static void cross_entropy_rows(void *argument, ce_range range, int part)
@@ -130,7 +125,7 @@ static int64_t largest_of(const loss_job *all, int64_t row)
     int64_t width = all->classes, first = row * cs_columns(all->x), best = -1;
     float max = 0, wide[CE_CHUNK];
     for (int64_t from = 0; from < width; from += CE_CHUNK) {
-        int64_t count = chunk_at(from, width);
+        int64_t count = ce_elements_chunk(from, width);
         const float *logits = ce_elements_read(all->x, first + from, count, wide);
         for (int64_t i = 0; i < count; i++) {
             if (isnan(logits[i]))
@@ -172,7 +167,7 @@ static float row_total(const loss_job *all, int64_t row)
     float wide[CE_CHUNK];
     double sum = 0;
     for (int64_t from = 0; from < all->classes; from += CE_CHUNK) {
-        int64_t count = chunk_at(from, all->classes);
+        int64_t count = ce_elements_chunk(from, all->classes);
         sum += (double)ce_elements_sum(ce_elements_read(all->x, first + from, count, wide), count);
     }
     return (float)sum;
@@ -262,14 +257,13 @@ void ce_cpu_entropy_finish(cs_device *device, cs_tensor loss, cs_tensor hits, cs
     ce_cpu_walk(device, cs_rows(logits), 1, finish_rows, &all);
 }
 
-/* ---- squared and absolute error ---- */
+/* ---- the means over columns of the losses of elements ---- */
 
-/* The functions of the squared error or of the absolute error; `apart` has the differences y - target. */
+/* The functions of a loss of elements. The caller of `slope` sets `scale` to factor * (gradient of the loss) / (number
+ * of columns). */
 typedef struct {
-    double (*add)(double sum, const float *apart, int64_t count); /* returns `sum` plus the losses of the elements */
-    void (*slope)(float *apart, int64_t count, float scale);      /* replaces the differences by the gradient of y */
-    /* The caller of `slope` sets `scale` to factor * (gradient of the loss) / (number of columns). `factor` is 2 for
-     * the squared error and 1 for the absolute error. */
+    double (*add)(double sum, const float *y, const float *target, int64_t count); /* adds the losses to `sum` */
+    void (*slope)(float *dy, const float *y, const float *target, int64_t count, float scale);
     float factor;
 } error_kind;
 
@@ -278,91 +272,92 @@ typedef struct {
     cs_tensor y, target, dy, loss; /* in forward, `loss` is the output; in backward, it is the gradient of the loss */
 } error_job;
 
-static double add_squares(double sum, const float *apart, int64_t count)
+static void subtract(float *restrict apart, const float *restrict y, const float *restrict target, int64_t count)
 {
+    for (int64_t i = 0; i < count; i++)
+        apart[i] = y[i] - target[i];
+}
+
+static double add_squares(double sum, const float *y, const float *target, int64_t count)
+{
+    float apart[CE_CHUNK];
+    subtract(apart, y, target, count);
     return sum + (double)ce_elements_dot(apart, apart, count);
 }
 
-static void scale_all(float *apart, int64_t count, float scale)
+static void square_slopes(float *dy, const float *y, const float *target, int64_t count, float scale)
 {
     for (int64_t i = 0; i < count; i++)
-        apart[i] *= scale;
+        dy[i] = (y[i] - target[i]) * scale;
 }
 
-static double add_magnitudes(double sum, const float *apart, int64_t count)
+static double add_magnitudes(double sum, const float *y, const float *target, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
-        sum += (double)fabsf(apart[i]);
+        sum += (double)fabsf(y[i] - target[i]);
     return sum;
 }
 
 /* A difference of 0 has the gradient 0, and NaN stays NaN. */
-static void scale_signs(float *apart, int64_t count, float scale)
+static void sign_slopes(float *dy, const float *y, const float *target, int64_t count, float scale)
 {
-    for (int64_t i = 0; i < count; i++)
-        apart[i] = (apart[i] > 0 ? 1.0f : apart[i] < 0 ? -1.0f : apart[i]) * scale;
+    for (int64_t i = 0; i < count; i++) {
+        float apart = y[i] - target[i];
+        dy[i] = (apart > 0 ? 1.0f : apart < 0 ? -1.0f : apart) * scale;
+    }
 }
 
-static const error_kind squared = { add_squares, scale_all, 2 }, absolute = { add_magnitudes, scale_signs, 1 };
-
-static void read_differences(float apart[CE_CHUNK], const error_job *all, int64_t at, int64_t count)
+/* log(1 + e^y) - target y, without a large power: max(y, 0) - target y + log(1 + e^-|y|). */
+static double add_logistic(double sum, const float *y, const float *target, int64_t count)
 {
-    float wide[CE_CHUNK];
-    const float *y = ce_elements_read(all->y, at, count, wide), *target = (const float *)all->target.data + at;
     for (int64_t i = 0; i < count; i++)
-        apart[i] = y[i] - target[i];
+        sum += (double)((y[i] < 0 ? 0 : y[i]) - target[i] * y[i] + log1pf(ce_elements_exp_one(-fabsf(y[i]))));
+    return sum;
 }
+
+static void logistic_slopes(float *dy, const float *y, const float *target, int64_t count, float scale)
+{
+    for (int64_t i = 0; i < count; i++)
+        dy[i] = (1 / (1 + ce_elements_exp_one(y[i] < -88 ? 88 : -y[i])) - target[i]) * scale;
+}
+
+static const error_kind kinds[] = {
+    [CE_SQUARED] = { add_squares, square_slopes, 2 },
+    [CE_ABSOLUTE] = { add_magnitudes, sign_slopes, 1 },
+    [CE_LOGISTIC] = { add_logistic, logistic_slopes, 1 },
+};
 
 static void error_rows(void *argument, ce_range range, int part)
 {
     (void)part;
     const error_job *all = argument;
     int64_t width = cs_columns(all->y);
-    float apart[CE_CHUNK];
+    float wide[CE_CHUNK], slope[CE_CHUNK];
     for (int64_t row = range.from; row < range.to; row++) {
+        float *loss = (float *)all->loss.data + row;
+        float scale = all->dy.data ? all->kind->factor * *loss / (float)width : 0;
         double sum = 0;
         for (int64_t from = 0; from < width; from += CE_CHUNK) {
-            int64_t count = chunk_at(from, width);
-            read_differences(apart, all, row * width + from, count);
-            sum = all->kind->add(sum, apart, count);
+            int64_t count = ce_elements_chunk(from, width), at = row * width + from;
+            const float *y = ce_elements_read(all->y, at, count, wide), *target = (const float *)all->target.data + at;
+            if (!all->dy.data) {
+                sum = all->kind->add(sum, y, target, count);
+                continue;
+            }
+            all->kind->slope(slope, y, target, count, scale);
+            ce_elements_write(all->dy, at, count, slope);
         }
-        ((float *)all->loss.data)[row] = (float)(sum / (double)width);
+        if (!all->dy.data)
+            *loss = (float)(sum / (double)width);
     }
 }
 
-static void error_grad_rows(void *argument, ce_range range, int part)
+void ce_cpu_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target, ce_error kind)
 {
-    (void)part;
-    const error_job *all = argument;
-    int64_t width = cs_columns(all->y);
-    float apart[CE_CHUNK];
-    for (int64_t row = range.from; row < range.to; row++) {
-        float scale = all->kind->factor * ((const float *)all->loss.data)[row] / (float)width;
-        for (int64_t from = 0; from < width; from += CE_CHUNK) {
-            int64_t count = chunk_at(from, width), at = row * width + from;
-            read_differences(apart, all, at, count);
-            all->kind->slope(apart, count, scale);
-            ce_elements_write(all->dy, at, count, apart);
-        }
-    }
+    ce_cpu_walk(device, cs_rows(y), 16, error_rows, &(error_job){ &kinds[kind], y, target, { 0 }, loss });
 }
 
-void ce_cpu_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
+void ce_cpu_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target, ce_error kind)
 {
-    ce_cpu_walk(device, cs_rows(y), 16, error_rows, &(error_job){ &squared, .y = y, .target = target, .loss = loss });
-}
-
-void ce_cpu_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
-{
-    ce_cpu_walk(device, cs_rows(y), 16, error_grad_rows, &(error_job){ &squared, y, target, dy, dloss });
-}
-
-void ce_cpu_absolute_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
-{
-    ce_cpu_walk(device, cs_rows(y), 16, error_rows, &(error_job){ &absolute, .y = y, .target = target, .loss = loss });
-}
-
-void ce_cpu_absolute_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
-{
-    ce_cpu_walk(device, cs_rows(y), 16, error_grad_rows, &(error_job){ &absolute, y, target, dy, dloss });
+    ce_cpu_walk(device, cs_rows(y), 16, error_rows, &(error_job){ &kinds[kind], y, target, dy, dloss });
 }

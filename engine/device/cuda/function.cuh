@@ -122,6 +122,45 @@ struct ce_relu2 {
     }
 };
 
+struct ce_sigmoid {
+    static __device__ float value(float x)
+    {
+        return 1 / (1 + ce_exp_minus(x));
+    }
+
+    static __device__ ce_terms terms(float x)
+    {
+        float e = ce_exp_minus(x), s = 1 / (1 + e);
+        return ce_terms{ s, 1, e * s * s };
+    }
+};
+
+struct ce_tanh {
+    static __device__ float value(float x)
+    {
+        return tanhf(x);
+    }
+
+    static __device__ ce_terms terms(float x)
+    {
+        float part = tanhf(x);
+        return ce_terms{ part, 1, 1 - part * part };
+    }
+};
+
+struct ce_exp {
+    static __device__ float value(float x)
+    {
+        return expf(x);
+    }
+
+    static __device__ ce_terms terms(float x)
+    {
+        float power = expf(x);
+        return ce_terms{ power, 1, power };
+    }
+};
+
 /* Calls body(f), where f has the type that belongs to `function`. */
 template <typename Body> void ce_by_function(cs_activation function, Body body)
 {
@@ -136,8 +175,14 @@ template <typename Body> void ce_by_function(cs_activation function, Body body)
         return body(ce_silu{});
     case CS_RELU:
         return body(ce_relu{});
-    default:
+    case CS_RELU2:
         return body(ce_relu2{});
+    case CS_SIGMOID:
+        return body(ce_sigmoid{});
+    case CS_TANH:
+        return body(ce_tanh{});
+    default:
+        return body(ce_exp{});
     }
 }
 

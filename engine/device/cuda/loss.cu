@@ -1,5 +1,5 @@
-/* loss.cu - loss functions: cross entropy (softmax) over a large vocabulary, hits (argmax accuracy), squared error and
- * absolute error.
+/* loss.cu - loss functions: cross entropy (softmax) over a large vocabulary, hits (argmax accuracy), and losses of
+ * elements.
  *
  * One block computes one row. In training the cross entropy reads a row of logits and overwrites it with the row's
  * gradient. Between reading and writing, shared memory holds the row. If the row does not fit in shared memory, the
@@ -424,19 +424,33 @@ extern "C" void ce_cuda_entropy_finish(cs_device *device, cs_tensor loss, cs_ten
     ce_launch(ce_cuda_compute(device), rows_shape(extent_of(logits, cs_columns(logits))), entropy_finish_rows, job);
 }
 
-/* ---- squared error and absolute error ---- */
+/* ---- the means over columns of the losses of elements ---- */
 
-static __device__ void subtract(float *difference, ce_view y, ce_view target, int64_t at, ce_range row)
+/* Returns the loss of an element. */
+template <ce_error kind> static __device__ float error_of(float y, float target)
 {
-    float wanted[CE_RUN];
-    ce_run run_y = ce_run_load(y, at, row), run_target = ce_run_load(target, at, row);
-    ce_run_widen(difference, run_y, y.dtype);
-    ce_run_widen(wanted, run_target, target.dtype);
-    for (int i = 0; i < CE_RUN; i++)
-        difference[i] -= wanted[i];
+    float apart = y - target;
+    if constexpr (kind == CE_SQUARED)
+        return apart * apart;
+    else if constexpr (kind == CE_ABSOLUTE)
+        return fabsf(apart);
+    else /* log(1 + e^y) - target y, without a large power */
+        return (y < 0 ? 0 : y) - target * y + log1pf(expf(-fabsf(y)));
 }
 
-template <bool squared>
+/* Returns the derivative of the loss, divided by 2 for the squared error. */
+template <ce_error kind> static __device__ float slope_of(float y, float target)
+{
+    float apart = y - target;
+    if constexpr (kind == CE_SQUARED)
+        return apart;
+    else if constexpr (kind == CE_ABSOLUTE)
+        return apart > 0 ? 1.0f : apart < 0 ? -1.0f : apart;
+    else
+        return 1 / (1 + expf(-y)) - target;
+}
+
+template <ce_error kind>
 static __global__ void __launch_bounds__(THREADS) error_rows(float *loss, ce_view y, ce_view target, extent all)
 {
     CE_SHARED float scratch[WARPS];
@@ -444,10 +458,11 @@ static __global__ void __launch_bounds__(THREADS) error_rows(float *loss, ce_vie
         ce_range row_range = row_of(row, all);
         float sum = 0;
         for (int64_t at = first_run(row_range); at < row_range.to; at += run_step()) {
-            float difference[CE_RUN];
-            subtract(difference, y, target, at, row_range);
+            float from[CE_RUN], wanted[CE_RUN];
+            ce_run_read(from, y, at, row_range);
+            ce_run_read(wanted, target, at, row_range);
             for (int i = 0; i < CE_RUN; i++)
-                sum += squared ? difference[i] * difference[i] : fabsf(difference[i]);
+                sum += ce_run_has(at + i, row_range) ? error_of<kind>(from[i], wanted[i]) : 0;
         }
         sum = ce_block_sum(sum, scratch);
         if (threadIdx.x == 0)
@@ -455,58 +470,50 @@ static __global__ void __launch_bounds__(THREADS) error_rows(float *loss, ce_vie
     }
 }
 
-template <bool squared>
+template <ce_error kind>
 static __global__ void __launch_bounds__(THREADS)
     error_grad_rows(ce_view dy, const float *dloss, ce_view y, ce_view target, extent all)
 {
     for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
         ce_range row_range = row_of(row, all);
-        float scale = (squared ? 2 : 1) * dloss[row] / (float)all.columns;
+        float scale = (kind == CE_SQUARED ? 2 : 1) * dloss[row] / (float)all.columns;
         for (int64_t at = first_run(row_range); at < row_range.to; at += run_step()) {
-            float slope[CE_RUN];
-            subtract(slope, y, target, at, row_range);
-            for (int i = 0; i < CE_RUN; i++) {
-                float sign = slope[i] > 0 ? 1.0f : slope[i] < 0 ? -1.0f : slope[i];
-                slope[i] = (squared ? slope[i] : sign) * scale;
-            }
+            float slope[CE_RUN], wanted[CE_RUN];
+            ce_run_read(slope, y, at, row_range);
+            ce_run_read(wanted, target, at, row_range);
+            for (int i = 0; i < CE_RUN; i++)
+                slope[i] = slope_of<kind>(slope[i], wanted[i]) * scale;
             ce_run_store(dy, at, row_range, slope);
         }
     }
 }
 
-template <bool squared> static void error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
+/* Calls body(k), where the integral constant k is `kind`. */
+template <typename Body> static void by_kind(ce_error kind, Body body)
+{
+    if (kind == CE_SQUARED)
+        body(std::integral_constant<ce_error, CE_SQUARED>{});
+    else if (kind == CE_ABSOLUTE)
+        body(std::integral_constant<ce_error, CE_ABSOLUTE>{});
+    else
+        body(std::integral_constant<ce_error, CE_LOGISTIC>{});
+}
+
+extern "C" void ce_cuda_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target, ce_error kind)
 {
     extent all = extent_of(y, cs_columns(y));
-    ce_launch(ce_cuda_compute(device), rows_shape(all), error_rows<squared>, (float *)loss.data, ce_run_view(y),
-              ce_run_view(target), all);
+    by_kind(kind, [&](auto k) {
+        ce_launch(ce_cuda_compute(device), rows_shape(all), error_rows<decltype(k)::value>, (float *)loss.data,
+                  ce_run_view(y), ce_run_view(target), all);
+    });
 }
 
-template <bool squared>
-static void error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
+extern "C" void ce_cuda_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target,
+                                   ce_error kind)
 {
     extent all = extent_of(y, cs_columns(y));
-    ce_launch(ce_cuda_compute(device), rows_shape(all), error_grad_rows<squared>, ce_run_view(dy),
-              (const float *)dloss.data, ce_run_view(y), ce_run_view(target), all);
-}
-
-extern "C" void ce_cuda_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
-{
-    error<true>(device, loss, y, target);
-}
-
-extern "C" void ce_cuda_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y,
-                                           cs_tensor target)
-{
-    error_grad<true>(device, dy, dloss, y, target);
-}
-
-extern "C" void ce_cuda_absolute_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
-{
-    error<false>(device, loss, y, target);
-}
-
-extern "C" void ce_cuda_absolute_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y,
-                                            cs_tensor target)
-{
-    error_grad<false>(device, dy, dloss, y, target);
+    by_kind(kind, [&](auto k) {
+        ce_launch(ce_cuda_compute(device), rows_shape(all), error_grad_rows<decltype(k)::value>, ce_run_view(dy),
+                  (const float *)dloss.data, ce_run_view(y), ce_run_view(target), all);
+    });
 }
