@@ -502,8 +502,8 @@ void cs_op_rope_grad(cs_stream *stream, cs_tensor dx, const cs_rope *rope, cs_ro
     rotate(stream, &(ce_turn){ dx, rope, rows, -1 });
 }
 
-void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_tensor keys, cs_tensor values,
-                            cs_heads heads, int64_t start)
+void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, cs_tensor keys,
+                            cs_tensor values, cs_heads heads, int64_t start)
 {
     NEED_STREAM(stream);
     int64_t width = cs_columns(y), rows = cs_rows(y), shared = cs_columns(keys);
@@ -519,9 +519,13 @@ void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_te
          "keys has %lld rows, and %lld new rows from row %lld on are needed", (long long)cs_rows(keys), (long long)rows,
          (long long)start);
     NEED_MATRIX(values, cs_rows(keys), shared);
+    if (lse.data) {
+        NEED_TYPE(lse, CS_F32);
+        NEED_MATRIX(lse, heads.queries, rows);
+    }
     double pairs = (double)rows * (double)start + 0.5 * (double)rows * (double)(rows + 1);
     stream->device->flops += 4.0 * pairs * (double)width;
-    RUN(stream, extend, &(ce_extension){ y, qkv, keys, values, heads, start });
+    RUN(stream, extend, &(ce_extension){ y, lse, qkv, keys, values, heads, start });
 }
 
 static void check_tokens(cs_tensor tokens, cs_tensor y, int64_t first)

@@ -98,36 +98,40 @@ static void run_experts(cs_stream *stream, const ce_product *product, const cs_r
     RUN(stream, experts, &job);
 }
 
-/* Checks that w has as many matrices of shape (outputs, inputs) as there are experts. */
-static void check_weight(cs_tensor w, const cs_routing *routing, int64_t outputs, int64_t inputs)
+/* Checks that w has as many matrices of this layout as there are experts. */
+static void check_weight(cs_tensor w, cs_layout layout, const cs_routing *routing, int64_t outputs, int64_t inputs)
 {
     NEED(routing, "routing is NULL");
-    NEED_MATRIX(w, (cs_count(routing->bounds) - 1) * outputs, inputs);
+    int64_t experts = cs_count(routing->bounds) - 1;
+    NEED_MATRIX(w, experts * (layout == CS_OUT_IN ? outputs : inputs), layout == CS_OUT_IN ? inputs : outputs);
 }
 
-void cs_op_experts(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, const cs_routing *routing)
+void cs_op_experts(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, cs_layout layout,
+                   const cs_routing *routing)
 {
     NEED_STREAM(stream);
     NEED_NUMBERS(x);
     NEED_TYPE(y, x.dtype);
     NEED_TYPE(w, x.dtype);
     NEED_ROWS(y, cs_rows(x));
-    check_weight(w, routing, cs_columns(y), cs_columns(x));
-    run_experts(stream, &(ce_product){ .c = y, .a = x, .b = w, .transpose_b = true }, routing, false);
+    check_weight(w, layout, routing, cs_columns(y), cs_columns(x));
+    run_experts(stream, &(ce_product){ .c = y, .a = x, .b = w, .transpose_b = layout == CS_OUT_IN }, routing, false);
 }
 
-void cs_op_experts_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, const cs_routing *routing)
+void cs_op_experts_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout,
+                              const cs_routing *routing)
 {
     NEED_STREAM(stream);
     NEED_NUMBERS(dy);
     NEED_TYPE(dx, dy.dtype);
     NEED_TYPE(w, dy.dtype);
     NEED_ROWS(dx, cs_rows(dy));
-    check_weight(w, routing, cs_columns(dy), cs_columns(dx));
-    run_experts(stream, &(ce_product){ .c = dx, .a = dy, .b = w }, routing, true);
+    check_weight(w, layout, routing, cs_columns(dy), cs_columns(dx));
+    run_experts(stream, &(ce_product){ .c = dx, .a = dy, .b = w, .transpose_b = layout == CS_IN_OUT }, routing, true);
 }
 
-void cs_op_experts_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor x, cs_tensor dy, const cs_routing *routing)
+void cs_op_experts_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor x, cs_tensor dy, cs_layout layout,
+                               const cs_routing *routing)
 {
     NEED_STREAM(stream);
     if (!dw.data)
@@ -136,9 +140,45 @@ void cs_op_experts_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor x, cs_
     NEED_NUMBERS(x);
     NEED_TYPE(dy, x.dtype);
     NEED_ROWS(dy, cs_rows(x));
-    check_weight(dw, routing, cs_columns(dy), cs_columns(x));
-    run_experts(stream, &(ce_product){ .c = dw, .a = dy, .b = x, .transpose_a = true, .add = !dw.overwrite }, routing,
+    check_weight(dw, layout, routing, cs_columns(dy), cs_columns(x));
+    cs_tensor a = layout == CS_OUT_IN ? dy : x, b = layout == CS_OUT_IN ? x : dy;
+    run_experts(stream, &(ce_product){ .c = dw, .a = a, .b = b, .transpose_a = true, .add = !dw.overwrite }, routing,
                 true);
+}
+
+static void check_bias(cs_tensor y, cs_tensor bias, cs_tensor factors, const cs_routing *routing)
+{
+    NEED(routing, "routing is NULL");
+    int64_t slots = cs_count(routing->rows);
+    NEED_NUMBERS(y);
+    NEED_ROWS(y, slots);
+    NEED_NUMBERS(bias);
+    NEED_MATRIX(bias, cs_count(routing->bounds) - 1, cs_columns(y));
+    if (factors.data) {
+        NEED_NUMBERS(factors);
+        NEED_COUNT(factors, slots);
+    }
+}
+
+void cs_op_expert_bias(cs_stream *stream, cs_tensor y, cs_tensor bias, cs_tensor factors, const cs_routing *routing)
+{
+    NEED_STREAM(stream);
+    check_bias(y, bias, factors, routing);
+    RUN(stream, expert_bias, y, bias, factors, routing);
+}
+
+void cs_op_expert_bias_grad(cs_stream *stream, cs_tensor dbias, cs_tensor dfactors, cs_tensor dy, cs_tensor bias,
+                            cs_tensor factors, const cs_routing *routing)
+{
+    NEED_STREAM(stream);
+    check_bias(dy, bias, factors, routing);
+    if (dbias.data) {
+        NEED_TYPE(dbias, CS_F32);
+        NEED_MATRIX(dbias, cs_rows(bias), cs_columns(bias));
+    }
+    if (dfactors.data)
+        NEED_VECTOR(dfactors, CS_F32, cs_rows(dy));
+    RUN(stream, expert_bias_grad, dbias, dfactors, dy, bias, factors, routing);
 }
 
 /* ---- factors of rows, and the load-balancing loss ---- */

@@ -1,5 +1,5 @@
 /* ops_functions.c - the operations of cspeed/ops.h that models other than GPT-2 and Llama need: activation functions,
- * gates, factors, soft caps, and the order of heads. As in ops.c, shapes and types are checked here. */
+ * gates, factors, soft caps, attention sinks, and the order of heads. As in ops.c, shapes and types are checked here. */
 #include "device/run.h"
 
 static void check_function(cs_activation function)
@@ -64,6 +64,32 @@ void cs_op_gated_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x
     RUN(stream, gated_grad, dx, dy, x, function);
 }
 
+static void check_limit(cs_clamp clamp)
+{
+    NEED(clamp.limit > 0, "clamp.limit is %g, and a number above 0 is needed", (double)clamp.limit);
+}
+
+void cs_op_clamped(cs_stream *stream, cs_tensor y, cs_tensor x, cs_clamp clamp)
+{
+    NEED_STREAM(stream);
+    NEED_NUMBERS(y);
+    NEED_NUMBERS(x);
+    NEED_MATRIX(x, cs_rows(y), 2 * cs_columns(y));
+    check_limit(clamp);
+    RUN(stream, clamped, y, x, clamp);
+}
+
+void cs_op_clamped_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_clamp clamp)
+{
+    NEED_STREAM(stream);
+    NEED_NUMBERS(x);
+    NEED_SHAPE_OF(dx, x);
+    NEED_NUMBERS(dy);
+    NEED_MATRIX(x, cs_rows(dy), 2 * cs_columns(dy));
+    check_limit(clamp);
+    RUN(stream, clamped_grad, dx, dy, x, clamp);
+}
+
 void cs_op_scale(cs_stream *stream, cs_tensor y, cs_tensor x, float factor)
 {
     NEED_STREAM(stream);
@@ -94,6 +120,36 @@ void cs_op_softcap_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor
     NEED_SHAPE_OF(dy, x);
     check_cap(cap);
     RUN(stream, softcap_grad, dx, dy, x, cap);
+}
+
+static void check_sinks(cs_tensor y, cs_tensor lse, cs_tensor sinks)
+{
+    int64_t heads = cs_count(sinks);
+    NEED_NUMBERS(y);
+    NEED_NUMBERS(sinks);
+    NEED(heads > 0 && cs_columns(y) % heads == 0, "y has %lld columns, which are not those of %lld heads",
+         (long long)cs_columns(y), (long long)heads);
+    NEED_VECTOR(lse, CS_F32, cs_rows(y) * heads);
+    NEED(cs_rows(lse) % heads == 0, "lse has %lld rows, and a multiple of %lld heads is needed",
+         (long long)cs_rows(lse), (long long)heads);
+}
+
+void cs_op_sinks(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor sinks)
+{
+    NEED_STREAM(stream);
+    check_sinks(y, lse, sinks);
+    RUN(stream, sinks, y, lse, sinks);
+}
+
+void cs_op_sinks_grad(cs_stream *stream, cs_tensor dsinks, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor sinks)
+{
+    NEED_STREAM(stream);
+    check_sinks(y, lse, sinks);
+    if (!dsinks.data)
+        return;
+    NEED_VECTOR(dsinks, CS_F32, cs_count(sinks));
+    NEED_SHAPE_OF(dy, y);
+    RUN(stream, sinks_grad, dsinks, dy, y, lse, sinks);
 }
 
 static void regroup(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads, bool back)

@@ -61,6 +61,8 @@ OPERATION(activation, (cs_device *device, cs_tensor y, cs_tensor x, cs_activatio
 OPERATION(activation_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function))
 OPERATION(gated, (cs_device *device, cs_tensor y, cs_tensor x, cs_activation function))
 OPERATION(gated_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function))
+OPERATION(clamped, (cs_device *device, cs_tensor y, cs_tensor x, cs_clamp clamp))
+OPERATION(clamped_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_clamp clamp))
 OPERATION(softcap, (cs_device *device, cs_tensor y, cs_tensor x, float cap))
 OPERATION(softcap_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, float cap))
 /* If `back` is false, copies x to y and puts the heads into the order that cs_op_attention needs. If `back` is true,
@@ -73,6 +75,9 @@ OPERATION(take_slots, (cs_device *device, cs_tensor y, cs_tensor x, const cs_rou
 OPERATION(add_slots, (cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing))
 /* Computes for each expert the product of its slots. job->product has the tensors of all experts. */
 OPERATION(experts, (cs_device *device, const ce_experts *job))
+OPERATION(expert_bias, (cs_device *device, cs_tensor y, cs_tensor bias, cs_tensor factors, const cs_routing *routing))
+OPERATION(expert_bias_grad, (cs_device *device, cs_tensor dbias, cs_tensor dfactors, cs_tensor dy, cs_tensor bias,
+                             cs_tensor factors, const cs_routing *routing))
 OPERATION(scale_rows, (cs_device *device, cs_tensor y, cs_tensor x, cs_tensor factors, bool logistic))
 OPERATION(scale_rows_grad, (cs_device *device, cs_tensor dx, cs_tensor dfactors, cs_tensor dy, cs_tensor x,
                             cs_tensor factors, bool logistic))
@@ -83,6 +88,8 @@ OPERATION(add_dropout, (cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b
 OPERATION(add_noise, (cs_device *device, cs_tensor y, float size, cs_dropout dropout))
 OPERATION(attention, (cs_device *device, const ce_attention_args *attention))
 OPERATION(attention_grad, (cs_device *device, const ce_attention_args *attention))
+OPERATION(sinks, (cs_device *device, cs_tensor y, cs_tensor lse, cs_tensor sinks))
+OPERATION(sinks_grad, (cs_device *device, cs_tensor dsinks, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor sinks))
 OPERATION(extend, (cs_device *device, const ce_extension *extension))
 OPERATION(embed, (cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, int64_t first,
                   cs_tensor positions, cs_tensor starts))

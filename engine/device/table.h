@@ -95,7 +95,7 @@ static inline int64_t ce_rope_head(const cs_rope *rope)
 
 /* Attention of the new positions of one sequence to a key-value cache; ops.h describes the tensors. */
 typedef struct {
-    cs_tensor y, qkv, keys, values;
+    cs_tensor y, lse, qkv, keys, values;
     cs_heads heads;
     int64_t start;
 } ce_extension;

@@ -2,6 +2,7 @@
 #include "interchange/huggingface_folder.h"
 #include "interchange/four_bit.h"
 #include "interchange/gguf_source.h"
+#include "interchange/joined_experts.h"
 #include "interchange/huggingface.h"
 #include "base/ends_with.h"
 #include "base/input.h"
@@ -402,7 +403,7 @@ static bool is_read(const void *reader, const char *name)
 void ce_huggingface_name_others(const ce_source *source, const char *folder)
 {
     ce_names others = { 0 };
-    source = ce_four_bit_inner(source);
+    source = ce_mxfp4_inner(ce_four_bit_inner(source));
     folder_reader reader = { source->private_data, folder };
     if (!ce_files_holds(folder, CE_WEIGHTS_SINGLE) && !ce_files_holds(folder, CE_WEIGHTS_INDEX) &&
         !ce_files_holds(folder, CE_WEIGHTS_GGUF))

@@ -38,8 +38,8 @@ void ce_huggingface_unwrap(ce_source *source, const ce_wrapped *wrapped);
  * new source closes the old one. After a failure *source still has to be closed. */
 cs_status ce_huggingface_wrap(ce_source *source, const ce_wrapped *wrapped, const char *folder);
 
-/* Calls ce_huggingface_rename and ce_four_bit_open, then `report` for each parameter of the model that the source does not
- * have or has in another shape, and for each other tensor. `detail` is the shape that is wanted or found, or a sentence
+/* Calls ce_huggingface_rename, ce_mxfp4_open and ce_four_bit_open, then `report` for each parameter of the model that the
+ * source does not have or has in another shape, and for each other tensor. `detail` is the shape that is wanted or found, or a sentence
  * with both. */
 typedef enum { CE_DIFFERENCE_MISSING, CE_DIFFERENCE_UNEXPECTED, CE_DIFFERENCE_SHAPE, CE_DIFFERENCES } ce_difference;
 typedef void ce_difference_report(void *to, ce_difference kind, const char *name, const char *detail);
@@ -79,7 +79,7 @@ typedef struct {
 } ce_huggingface_output;
 
 /* Writes all tensors of the source into a temporary folder next to output->folder, and renames the folder at the
- * end. */
+ * end. ce_joined_experts may replace *source. */
 cs_status ce_huggingface_write(const ce_huggingface_output *output, ce_source *source);
 
 typedef struct {

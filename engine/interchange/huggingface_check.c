@@ -1,6 +1,7 @@
 /* huggingface_check.c - compares the tensors of a source with the parameters of the model. One message reports all
  * differences. */
 #include "interchange/four_bit.h"
+#include "interchange/joined_experts.h"
 #include "interchange/huggingface.h"
 
 #include "base/names.h"
@@ -50,6 +51,7 @@ cs_status ce_huggingface_compare(ce_source *source, const cs_model *model, const
 {
     char has[128];
     CE_TRY(ce_huggingface_rename(source, model, facts));
+    CE_TRY(ce_mxfp4_open(source));
     CE_TRY(ce_four_bit_open(source));
     for (int i = 0; i < model->total; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++)

@@ -77,10 +77,14 @@ static void remove_alias(ce_source *source, const ce_model_facts *facts)
  * experts of a layer as one tensor, in which the elements of each matrix are consecutive. Such a tensor is read as one
  * tensor for each matrix. In transformers 5 the router of Mixtral has another name too. */
 
-/* The name of the feed-forward in each family, and the names of an expert's three matrices in it: gate, up, down. */
+/* The name of the feed-forward in each family, and the names of an expert's three matrices in it: gate, up, down. If there
+ * is no up, the model has gate and up in one matrix too. */
 static const struct {
     const char *block, *matrix[3];
-} expert_names[] = { { "mlp", { "gate_proj", "up_proj", "down_proj" } }, { "block_sparse_moe", { "w1", "w3", "w2" } } };
+} expert_names[] = { { "mlp", { "gate_proj", "up_proj", "down_proj" } },
+                     { "block_sparse_moe", { "w1", "w3", "w2" } },
+                     { "mlp", { "gate_up_proj", NULL, "down_proj" } } };
+enum { EXPERT_NAMES = sizeof expert_names / sizeof *expert_names };
 
 /* The names that transformers 5 gives to the router and to the experts of a layer. `end` is the end of the name. A
  * tensor of experts holds the matrices `first` to `first + count - 1` of each expert (0: gate, 1: up, 2: down). */
@@ -108,7 +112,7 @@ static char *expert_name(const char *place, size_t length, int names, int64_t e,
 static void divide_experts(ce_source *source, int64_t tensor, size_t length, int names, int kind)
 {
     ce_source_tensor from = source->tensors[tensor];
-    int count = expert_tensors[kind].count;
+    int count = expert_names[names].matrix[1] ? expert_tensors[kind].count : 1;
     int64_t rows = from.shape[1] / count;
     for (int64_t e = 0; e < from.shape[0]; e++)
         for (int i = 0; i < count; i++)
@@ -126,7 +130,7 @@ static void rename_expert(ce_source *source, int64_t tensor, int kind, const cs_
     const ce_source_tensor *given = &source->tensors[tensor];
     size_t length = strlen(given->name) - strlen(expert_tensors[kind].end);
     bool router = expert_tensors[kind].count == 0;
-    for (int names = 0; names < 2; names++) {
+    for (int names = 0; names < EXPERT_NAMES; names++) {
         char *name = expert_name(given->name, length, names, router ? -1 : 0, expert_tensors[kind].first);
         bool known = ce_model_find(model, name);
         if (known && router) {
@@ -135,7 +139,7 @@ static void rename_expert(ce_source *source, int64_t tensor, int kind, const cs_
         }
         free(name);
         if (known && given->dims == 3 && given->shape[0] <= CS_MAX_EXPERTS &&
-            given->shape[1] % expert_tensors[kind].count == 0) {
+            (given->shape[1] % expert_tensors[kind].count == 0 || !expert_names[names].matrix[1])) {
             divide_experts(source, tensor, length, names, kind);
             return;
         }

@@ -2,6 +2,7 @@
  *
  * The headers, which depend only on the shapes, are written first, then the data, through one buffer. */
 #include "interchange/huggingface.h"
+#include "interchange/joined_experts.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "base/progress.h"
@@ -388,6 +389,7 @@ cs_status ce_huggingface_write(const ce_huggingface_output *output, ce_source *s
     writing w = { .given = output, .source = source, .lock = -1 };
     if (ce_files_exists(output->folder))
         return ce_fail(CS_BAD_CONFIG, "%s exists already: name a new folder", output->folder);
+    ce_joined_experts(source);
     cs_status status = make_folder(&w);
     if (status == CS_OK)
         status = write_all(&w);

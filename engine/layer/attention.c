@@ -34,6 +34,8 @@ static void cut_heads(cs_attention *attention, cs_unit *unit, bool fused)
         ce_linear_cut_outputs(&attention->qkv, unit, (ce_cut_part[]){ q, keys, values }, 3);
     }
     ce_linear_cut_inputs(&attention->out, unit, q);
+    if (attention->sinks)
+        ce_cut_param(attention->sinks, 0, &(ce_cut_part){ own.queries.from, heads->queries, 1, 0 }, 1);
     if (attention->q_norm)
         ce_attention_norm_cut(attention, unit, q,
                               (ce_cut_part){ own.keys.from * width, keys.count, own.copies, own.copy });
@@ -73,6 +75,11 @@ void cs_attention_declare_parts(cs_attention *attention, cs_unit *unit, const ch
     if (parts->normed)
         ce_attention_norm_declare(attention, unit, name, (const char *const[]){ parts->q_norm, parts->k_norm },
                                   parts->norm_whole ? queries : parts->head, parts->norm_whole ? keys : parts->head);
+    if (parts->sinks) {
+        snprintf(full, sizeof full, "%s.sinks", name);
+        attention->sinks = cs_unit_param(unit, full, parts->heads.queries, 0, parts->init);
+        cs_param_overwrites(attention->sinks, attention->sinks);
+    }
     cs_rope_open(&attention->rope, parts->rope);
     if (parts->rope->kind == CS_ROPE_LONG) {
         cs_rope_open_longer(&attention->longer, parts->rope);
@@ -119,7 +126,12 @@ static void extend(const cs_attention *attention, cs_pass *pass, cs_tensor y, cs
         int64_t start = cs_pass_start(pass, b);
         cs_tensor keys = cs_pass_cache(pass, b, qkv.dtype, shared), values = cs_pass_cache(pass, b, qkv.dtype, shared);
         cs_tensor own_qkv = cs_matrix_rows(qkv, b * length, length), own_y = cs_matrix_rows(y, b * length, length);
-        cs_op_attention_extend(stream, own_y, own_qkv, keys, values, attention->heads, start);
+        cs_tensor lse = { 0 };
+        if (attention->sinks)
+            lse = cs_pass_make(pass, CS_F32, attention->heads.queries, length);
+        cs_op_attention_extend(stream, own_y, lse, own_qkv, keys, values, attention->heads, start);
+        if (attention->sinks)
+            cs_op_sinks(stream, own_y, lse, attention->sinks->value);
     }
 }
 
@@ -191,6 +203,8 @@ cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_
     }
     cs_op_attention(cs_pass_stream(pass), y, lse, qkv, heads_of(attention, pass),
                     cs_residual_dropout(pass, attention->rate, attention->place));
+    if (attention->sinks)
+        cs_op_sinks(cs_pass_stream(pass), y, lse, attention->sinks->value);
     cs_pass_keep(pass, qkv);
     cs_pass_keep(pass, y);
     cs_pass_keep(pass, lse);
@@ -204,6 +218,9 @@ cs_tensor cs_attention_backward(const cs_attention *attention, cs_pass *pass, cs
     cs_tensor y = cs_pass_take(pass);
     cs_tensor qkv = cs_pass_take(pass);
     cs_tensor dqkv = cs_pass_like(pass, qkv);
+    if (attention->sinks)
+        cs_op_sinks_grad(cs_pass_stream(pass), cs_param_gradient(attention->sinks), dout, y, lse,
+                         attention->sinks->value);
     cs_op_attention_grad(cs_pass_stream(pass), dqkv, dout, y, lse, qkv, heads_of(attention, pass),
                          cs_residual_dropout(pass, attention->rate, attention->place));
     place_backward(attention, pass, dqkv);

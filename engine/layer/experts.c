@@ -17,19 +17,62 @@
 
 #include <stdio.h>
 
-/* Declares one matrix of an expert, whose dimension `dim` is the inner width. The matrices of all experts that one
- * operation uses together form a group. `with` is the first matrix of the group, or NULL if the declared matrix is the
- * first. Returns the first matrix of the group. */
-static cs_param *declare_matrix(cs_unit *unit, const char *name, int64_t e, const char *which, int64_t rows,
-                                int64_t columns, int dim, cs_init init, cs_param *with)
+/* Declares one matrix of an expert, whose dimension `dim` is the inner width; `inner` are this rank's indices of it. The
+ * matrices of all experts that one operation uses together form a group. `with` is the first matrix of the group, or
+ * NULL if the declared matrix is the first. Returns the first matrix of the group. */
+static cs_param *declare_matrix(cs_unit *unit, const char *full, int64_t rows, int64_t columns, int dim,
+                                ce_cut_part inner, cs_init init, cs_param *with)
 {
-    char full[160];
-    snprintf(full, sizeof full, "%s.experts.%lld.%s.weight", name, (long long)e, which);
     cs_param *made = cs_unit_param(unit, full, rows, columns, init);
-    ce_cut_part inner = ce_cut_share(dim == 0 ? rows : columns, unit->model->tp);
     ce_cut_param(made, dim, &inner, 1);
     cs_param_overwrites(made, with ? with : made);
     return with ? with : made;
+}
+
+/* Declares gate and up of expert e, as one matrix or as two. */
+static void declare_gate_up(cs_experts *experts, cs_unit *unit, const char *name, int64_t e,
+                            const cs_experts_sizes *sizes)
+{
+    ce_cut_part inner = ce_cut_share(sizes->hidden, unit->model->tp);
+    const char *const parts[] = { sizes->gate, sizes->up };
+    char full[160];
+    for (int i = 0; sizes->up && i < 2; i++) {
+        snprintf(full, sizeof full, "%s.experts.%lld.%s.weight", name, (long long)e, parts[i]);
+        experts->gate_up =
+            declare_matrix(unit, full, sizes->hidden, sizes->width, 0, inner, sizes->init, experts->gate_up);
+    }
+    if (sizes->up)
+        return;
+    inner.from *= 2;
+    inner.count *= 2;
+    snprintf(full, sizeof full, "%s.experts.%lld.%s.weight", name, (long long)e, sizes->gate);
+    experts->gate_up =
+        declare_matrix(unit, full, sizes->width, 2 * sizes->hidden, 1, inner, sizes->init, experts->gate_up);
+}
+
+static void declare_down(cs_experts *experts, cs_unit *unit, const char *name, int64_t e, const cs_experts_sizes *sizes)
+{
+    ce_cut_part inner = ce_cut_share(sizes->hidden, unit->model->tp);
+    bool turned = experts->layout == CS_IN_OUT;
+    char full[160];
+    snprintf(full, sizeof full, "%s.experts.%lld.%s.weight", name, (long long)e, sizes->down);
+    experts->down = declare_matrix(unit, full, turned ? sizes->hidden : sizes->width,
+                                   turned ? sizes->width : sizes->hidden, !turned, inner, sizes->init, experts->down);
+}
+
+/* Every rank holds all biases of the down projections, and the first rank adds them. */
+static void declare_biases(cs_experts *experts, cs_unit *unit, const char *name, const cs_experts_sizes *sizes)
+{
+    ce_cut_part inner = ce_cut_share(sizes->hidden, unit->model->tp);
+    const cs_init zero = { CS_ZEROS, 0 };
+    char full[160];
+    inner.from *= 2;
+    inner.count *= 2;
+    snprintf(full, sizeof full, "%s.experts.%s_bias", name, sizes->gate);
+    experts->gate_up_bias = declare_matrix(unit, full, sizes->count, 2 * sizes->hidden, 1, inner, zero, NULL);
+    snprintf(full, sizeof full, "%s.experts.%s_bias", name, sizes->down);
+    experts->down_bias = cs_unit_param(unit, full, sizes->count, sizes->width, zero);
+    cs_param_overwrites(experts->down_bias, experts->down_bias);
 }
 
 static void declare_shared(cs_experts *experts, cs_unit *unit, const char *name, const cs_experts_sizes *sizes)
@@ -56,20 +99,21 @@ void cs_experts_declare(cs_experts *experts, cs_unit *unit, const char *name, co
                              .function = sizes->function,
                              .normalized = sizes->normalized,
                              .rounded = sizes->rounded,
+                             .layout = sizes->up ? CS_OUT_IN : CS_IN_OUT,
+                             .clamp = sizes->clamp,
                              .unit = unit };
     int64_t idle = (sizes->count - sizes->chosen) * 3 * sizes->hidden * sizes->width;
     experts->layer = ce_load_add(unit->model, sizes->count, idle, sizes->balance);
-    snprintf(full, sizeof full, "%s.gate", name);
-    cs_linear_declare(&experts->router, unit, full, sizes->width, sizes->count, sizes->init, CS_OUT_IN, CS_NO_BIAS);
+    snprintf(full, sizeof full, "%s.%s", name, sizes->router ? sizes->router : "gate");
+    cs_linear_declare(&experts->router, unit, full, sizes->width, sizes->count, sizes->init, CS_OUT_IN,
+                      sizes->biased ? CS_BIAS : CS_NO_BIAS);
     experts->router.weight->linear = NULL; /* in transformers, the router is no nn.Linear, so it gets no LoRA adapter */
-    for (int64_t e = 0; e < sizes->count; e++) {
-        experts->gate_up =
-            declare_matrix(unit, name, e, sizes->gate, sizes->hidden, sizes->width, 0, sizes->init, experts->gate_up);
-        declare_matrix(unit, name, e, sizes->up, sizes->hidden, sizes->width, 0, sizes->init, experts->gate_up);
-    }
     for (int64_t e = 0; e < sizes->count; e++)
-        experts->down =
-            declare_matrix(unit, name, e, sizes->down, sizes->width, sizes->hidden, 1, sizes->init, experts->down);
+        declare_gate_up(experts, unit, name, e, sizes);
+    for (int64_t e = 0; e < sizes->count; e++)
+        declare_down(experts, unit, name, e, sizes);
+    if (sizes->biased && !sizes->up)
+        declare_biases(experts, unit, name, sizes);
     if (sizes->shared > 0)
         declare_shared(experts, unit, name, sizes);
 }
@@ -79,7 +123,7 @@ void cs_experts_declare(cs_experts *experts, cs_unit *unit, const char *name, co
 /* Returns the tensor with the gate and up matrices of all experts, which begins where the first matrix begins. */
 static cs_tensor gate_up_of(const cs_experts *experts, cs_tensor first)
 {
-    first.shape[0] = 2 * experts->hidden * experts->count;
+    first.shape[0] *= (experts->layout == CS_OUT_IN ? 2 : 1) * experts->count;
     return first;
 }
 
@@ -87,6 +131,12 @@ static cs_tensor down_of(const cs_experts *experts, cs_tensor first)
 {
     first.shape[0] *= experts->count;
     return first;
+}
+
+/* Returns whether this rank adds the biases of the down projections, whose results are added over the ranks. */
+static bool adds_down_bias(const cs_experts *experts)
+{
+    return experts->down_bias && experts->unit->model->tp.rank == 0;
 }
 
 /* The counts of slots and the sums of probabilities are needed after the pass, so they are in the model's ce_load. */
@@ -105,6 +155,14 @@ static cs_routing routing_of(const cs_experts *experts, cs_pass *pass, int64_t r
 }
 
 /* ---- forward ---- */
+
+static void activate(const cs_experts *experts, cs_pass *pass, cs_tensor g, cs_tensor h)
+{
+    if (experts->clamp.limit > 0)
+        cs_op_clamped(cs_pass_stream(pass), g, h, experts->clamp);
+    else
+        cs_op_gated(cs_pass_stream(pass), g, h, experts->function);
+}
 
 static cs_tensor add_shared(const cs_experts *experts, cs_pass *pass, cs_tensor y, cs_tensor x)
 {
@@ -133,10 +191,16 @@ cs_tensor cs_experts_forward(const cs_experts *experts, cs_pass *pass, cs_tensor
     cs_tensor own_y = cs_pass_like(pass, own_x), y = cs_pass_like(pass, x);
     cs_op_route(stream, &routing, factors, logits, experts->normalized);
     cs_op_take_slots(stream, own_x, x, &routing);
-    cs_op_experts(stream, h, own_x, ce_linear_factor(pass, gate_up_of(experts, experts->gate_up->value)), &routing);
-    cs_op_gated(stream, g, h, experts->function);
+    cs_op_experts(stream, h, own_x, ce_linear_factor(pass, gate_up_of(experts, experts->gate_up->value)),
+                  experts->layout, &routing);
+    if (experts->gate_up_bias)
+        cs_op_expert_bias(stream, h, experts->gate_up_bias->value, (cs_tensor){ 0 }, &routing);
+    activate(experts, pass, g, h);
     cs_op_scale_rows(stream, g, g, factors, false);
-    cs_op_experts(stream, own_y, g, ce_linear_factor(pass, down_of(experts, experts->down->value)), &routing);
+    cs_op_experts(stream, own_y, g, ce_linear_factor(pass, down_of(experts, experts->down->value)), experts->layout,
+                  &routing);
+    if (adds_down_bias(experts))
+        cs_op_expert_bias(stream, own_y, experts->down_bias->value, factors, &routing);
     cs_op_add_slots(stream, y, own_y, &routing);
     cs_tensor kept[] = { logits, routing.rows, routing.slots, routing.bounds, factors, h, own_rows };
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
@@ -186,16 +250,34 @@ static cs_tensor down_backward(const cs_experts *experts, cs_pass *pass, const k
     cs_stream *stream = cs_pass_stream(pass);
     cs_tensor g = cs_pass_make(pass, kept->h.dtype, cs_rows(kept->h), experts->hidden);
     cs_tensor dg = cs_pass_like(pass, g), scaled = cs_pass_like(pass, g);
-    cs_op_gated(stream, g, kept->h, experts->function);
+    activate(experts, pass, g, kept->h);
     cs_op_scale_rows(stream, scaled, g, kept->factors, false);
     cs_op_experts_grad_weight(stream, down_of(experts, cs_param_gradient(experts->down)), scaled, own_dy,
-                              &kept->routing);
+                              experts->layout, &kept->routing);
     cs_op_experts_grad_input(stream, dg, own_dy, ce_linear_factor(pass, down_of(experts, experts->down->value)),
-                             &kept->routing);
+                             experts->layout, &kept->routing);
     cs_op_scale_rows_grad(stream, dg, dfactors, dg, g, kept->factors, false);
+    if (experts->down_bias) /* Every rank computes the whole gradient of the biases. */
+        cs_op_expert_bias_grad(stream, cs_param_gradient(experts->down_bias),
+                               adds_down_bias(experts) ? dfactors : (cs_tensor){ 0 }, own_dy, experts->down_bias->value,
+                               kept->factors, &kept->routing);
     ce_pass_partial(pass, dfactors, experts->down);
     ce_pass_sum(pass, dfactors);
     return dg;
+}
+
+/* Computes dh, the gradient of the rows before the activation function, and adds to the gradient of their biases. */
+static void gate_backward(const cs_experts *experts, cs_pass *pass, const kept_tensors *kept, cs_tensor dh,
+                          cs_tensor dg)
+{
+    cs_stream *stream = cs_pass_stream(pass);
+    if (experts->clamp.limit > 0)
+        cs_op_clamped_grad(stream, dh, dg, kept->h, experts->clamp);
+    else
+        cs_op_gated_grad(stream, dh, dg, kept->h, experts->function);
+    if (experts->gate_up_bias)
+        cs_op_expert_bias_grad(stream, cs_param_gradient(experts->gate_up_bias), (cs_tensor){ 0 }, dh,
+                               experts->gate_up_bias->value, (cs_tensor){ 0 }, &kept->routing);
 }
 
 static cs_tensor router_backward(const cs_experts *experts, cs_pass *pass, const kept_tensors *kept, cs_tensor dfactors)
@@ -220,11 +302,12 @@ cs_tensor cs_experts_backward(const cs_experts *experts, cs_pass *pass, cs_tenso
     cs_tensor dx = cs_pass_like(pass, dy);
     cs_op_take_slots(stream, own_dy, dy, &kept.routing);
     cs_tensor dg = down_backward(experts, pass, &kept, own_dy, dfactors);
-    cs_op_gated_grad(stream, dh, dg, kept.h, experts->function);
+    gate_backward(experts, pass, &kept, dh, dg);
     cs_op_take_slots(stream, own, kept.x, &kept.routing);
-    cs_op_experts_grad_weight(stream, gate_up_of(experts, cs_param_gradient(experts->gate_up)), own, dh, &kept.routing);
+    cs_op_experts_grad_weight(stream, gate_up_of(experts, cs_param_gradient(experts->gate_up)), own, dh,
+                              experts->layout, &kept.routing);
     cs_op_experts_grad_input(stream, own_dy, dh, ce_linear_factor(pass, gate_up_of(experts, experts->gate_up->value)),
-                             &kept.routing);
+                             experts->layout, &kept.routing);
     cs_op_add_slots(stream, dx, own_dy, &kept.routing);
     ce_pass_partial(pass, dx, experts->gate_up);
     dx = ce_pass_sum_rows(pass, dx);

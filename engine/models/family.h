@@ -96,7 +96,8 @@ typedef struct {
     FAMILY(olmoe)                                                                                                      \
     FAMILY(mixtral)                                                                                                    \
     FAMILY(qwen2_moe)                                                                                                  \
-    FAMILY(qwen3_moe)
+    FAMILY(qwen3_moe)                                                                                                  \
+    FAMILY(gpt_oss)
 
 #define CE_FAMILY_DECLARE(name) extern const ce_family ce_family_##name;
 CE_FAMILIES(CE_FAMILY_DECLARE)

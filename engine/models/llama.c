@@ -108,6 +108,7 @@ static void declare_attention(cs_attention *attention, cs_unit *unit, const bloc
         .epsilon = (float)s->epsilon,
         .dropout = (float)s->dropout,
         .init = { CS_NORMAL, (float)s->init_std },
+        .sinks = traits->sinks,
         .norm_whole = traits->whole,
         .norm_late = traits->late,
         .q_norm = traits->late ? "query_layernorm" : NULL,
@@ -134,7 +135,10 @@ static void declare_experts(block *b, cs_unit *unit, const block_sizes *given)
                                .balance = s->balanced ? (float)s->balance : 0,
                                .gate = traits->moe->gate,
                                .up = traits->moe->up,
-                               .down = traits->moe->down };
+                               .down = traits->moe->down,
+                               .router = traits->moe->router,
+                               .biased = traits->moe->biased,
+                               .clamp = { (float)s->clamp_alpha, (float)s->clamp_limit } };
     cs_experts_declare(&b->experts, unit, traits->moe->block, &sizes);
 }
 

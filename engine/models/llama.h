@@ -29,9 +29,11 @@ typedef struct {
      * and `shared_inner` are the widths inside an expert and inside the shared expert. Every `sparse_step`-th layer has
      * experts, except the layers that `dense_layers` lists. */
     int64_t experts, other_experts, chosen, expert_inner, shared_inner, sparse_step;
-    bool normalized, balanced; /* values of norm_topk_prob and of output_router_logits */
-    double balance;            /* value of router_aux_loss_coef */
-    json_t *dense_layers;      /* value of mlp_only_layers */
+    bool normalized, balanced;       /* values of norm_topk_prob and of output_router_logits */
+    double balance;                  /* value of router_aux_loss_coef */
+    json_t *dense_layers;            /* value of mlp_only_layers */
+    double clamp_alpha, clamp_limit; /* gpt-oss: values of swiglu_alpha and swiglu_limit; a limit of 0: no clamps */
+    json_t *quantization;            /* gpt-oss: value of quantization_config */
 } ce_llama_sizes;
 
 /* The names of a block's norms before and after attention [0] and feed-forward [1]; NULL: there is no such norm. */
@@ -51,6 +53,7 @@ typedef struct {
     bool fused_mlp;              /* gate and up are rows of one matrix. */
     bool plain;                  /* The feed-forward has no gate: down(function(up(x))). */
     bool parallel;               /* Attention and feed-forward read the same norm of the block's input. */
+    bool sinks;                  /* Attention has a sink for each query head. */
     bool adjacent;               /* Rotary pairs are adjacent columns of a head. */
     bool large;                  /* Embeddings are multiplied by sqrt(width). */
     bool two_ropes;              /* Layers with a window have rotary positions of their own. */
@@ -92,8 +95,9 @@ typedef struct {
 
 typedef struct ce_moe_names {
     /* parts of parameter names: `block` names the layer's feed-forward; `gate`, `up` and `down` name the matrices of an
-     * expert */
-    const char *block, *gate, *up, *down;
+     * expert, and `router` the router, as in cs_experts_sizes */
+    const char *block, *gate, *up, *down, *router;
+    bool biased; /* as in cs_experts_sizes */
 } ce_moe_names;
 /* Checks the keys of experts and adds faults (moe.c). If config.json gives the number of experts as `other_experts`,
  * sets s->experts to this number. */
@@ -157,6 +161,16 @@ cs_status ce_llama_build_sizes(cs_model **model, ce_model_facts *facts, const ce
 #define CE_LLAMA_BIAS                                                                                                  \
     CE_ROW("attention_bias", BOOL, bias, "false", 0, 0, NULL,                                                          \
            "true: the linear layers of attention (q, k, v, o) have biases")
+
+#define CE_MOE_EXPERTS(name, field, count)                                                                             \
+    CE_ROW(name, INT, field, count, 0, CS_MAX_EXPERTS, NULL, "number of experts in each layer that has experts")
+#define CE_MOE_ROUTING(chosen_)                                                                                        \
+    CE_ROW("num_experts_per_tok", INT, chosen, chosen_, 1, CS_MAX_EXPERTS, NULL,                                       \
+           "number of experts to which the router sends each token (top-k)"),                                          \
+        CE_ROW("output_router_logits", BOOL, balanced, "false", 0, 0, NULL,                                            \
+               "true: add the router's load-balancing loss, times router_aux_loss_coef, to the training loss"),        \
+        CE_ROW("router_aux_loss_coef", NUMBER, balance, "0.001", 0, 1e6, NULL,                                         \
+               "factor of the load-balancing loss in the training loss; needs output_router_logits")
 
 #define CE_LLAMA_FAMILY(name, class)                                                                                   \
     static cs_status build_##name(cs_model **model, ce_model_facts *facts, const ce_family_input *input)               \

@@ -7,8 +7,8 @@
 
 #define AT CE_LLAMA_AT
 
-static const ce_moe_names mixtral_names = { "block_sparse_moe", "w1", "w3", "w2" };
-static const ce_moe_names qwen_names = { "mlp", "gate_proj", "up_proj", "down_proj" };
+static const ce_moe_names mixtral_names = { .block = "block_sparse_moe", .gate = "w1", .up = "w3", .down = "w2" };
+static const ce_moe_names qwen_names = { .block = "mlp", .gate = "gate_proj", .up = "up_proj", .down = "down_proj" };
 
 static const ce_llama_traits mixtral = {
     .keys = 8, .window = CE_WINDOW_IF_GIVEN, .moe = &mixtral_names, .moe_normalized = true
@@ -21,15 +21,6 @@ static const ce_llama_traits qwen3_moe = {
     .normed = true, .keys = 4, .window = CE_WINDOW_ALL_IF_ASKED, .moe = &qwen_names, .moe_rounded = true
 };
 
-#define EXPERTS(name, field, count)                                                                                    \
-    CE_ROW(name, INT, field, count, 0, CS_MAX_EXPERTS, NULL, "number of experts in each layer that has experts")
-#define ROUTING(chosen_)                                                                                               \
-    CE_ROW("num_experts_per_tok", INT, chosen, chosen_, 1, CS_MAX_EXPERTS, NULL,                                       \
-           "number of experts to which the router sends each token (top-k)"),                                          \
-        CE_ROW("output_router_logits", BOOL, balanced, "false", 0, 0, NULL,                                            \
-               "true: add the router's load-balancing loss, times router_aux_loss_coef, to the training loss"),        \
-        CE_ROW("router_aux_loss_coef", NUMBER, balance, "0.001", 0, 1e6, NULL,                                         \
-               "factor of the load-balancing loss in the training loss; needs output_router_logits")
 #define NORMALIZED                                                                                                     \
     CE_ROW("norm_topk_prob", BOOL, normalized, "false", 0, 0, NULL,                                                    \
            "true: the router's weights of the experts of a token are divided by their sum, so that they add up to 1")
@@ -53,8 +44,8 @@ static const ce_key mixtral_keys[] = {
     CE_LLAMA_PADDING("null"),
     CE_LLAMA_FUNCTION("hidden_act", "silu"),
     CE_LLAMA_ROPE("1000000", "0"),
-    EXPERTS("num_local_experts", experts, "8"),
-    ROUTING("2"),
+    CE_MOE_EXPERTS("num_local_experts", experts, "8"),
+    CE_MOE_ROUTING("2"),
     CE_REFUSED("router_jitter_noise", "0.0", "0", "noise on the router's input is not implemented"),
     CE_ROW("sliding_window", INT, window, "0", 0, 1 << 30, NULL,
            "tokens to which a token attends (sliding window); null: all earlier ones"),
@@ -66,8 +57,8 @@ static const ce_key qwen2_moe_keys[] = {
     CE_LLAMA_FUNCTION("hidden_act", "silu"),
     CE_LLAMA_ROPE("10000", "0"),
     CE_LLAMA_LAYER_TYPES,
-    EXPERTS("num_experts", experts, "60"),
-    ROUTING("4"),
+    CE_MOE_EXPERTS("num_experts", experts, "60"),
+    CE_MOE_ROUTING("4"),
     QWEN("1408"),
     CE_ROW("shared_expert_intermediate_size", INT, shared_inner, "5632", 1, 1 << 22, NULL,
            "width of the intermediate layer of the shared expert, which computes every token"),
@@ -83,9 +74,9 @@ static const ce_key olmoe_keys[] = {
     CE_LLAMA_FUNCTION("hidden_act", "silu"),
     CE_LLAMA_ROPE("10000", "0"),
     CE_LLAMA_BIAS,
-    EXPERTS("num_experts", experts, "64"),
-    EXPERTS("num_local_experts", other_experts, "0"),
-    ROUTING("8"),
+    CE_MOE_EXPERTS("num_experts", experts, "64"),
+    CE_MOE_EXPERTS("num_local_experts", other_experts, "0"),
+    CE_MOE_ROUTING("8"),
     NORMALIZED,
     CE_REFUSED("clip_qkv", "null", NULL, "q, k and v are not limited to a range"),
 };
@@ -96,9 +87,9 @@ static const ce_key qwen3_moe_keys[] = {
     CE_LLAMA_FUNCTION("hidden_act", "silu"),
     CE_LLAMA_ROPE("10000", "0"),
     CE_LLAMA_BIAS,
-    EXPERTS("num_experts", experts, "128"),
-    EXPERTS("num_local_experts", other_experts, "0"),
-    ROUTING("8"),
+    CE_MOE_EXPERTS("num_experts", experts, "128"),
+    CE_MOE_EXPERTS("num_local_experts", other_experts, "0"),
+    CE_MOE_ROUTING("8"),
     QWEN("768"),
 };
 

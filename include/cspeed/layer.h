@@ -123,11 +123,12 @@ typedef struct {
     bool grouped; /* the projection `qkv` returns the heads in groups, see cs_op_ungroup_heads */
     /* RMS norms over each head, or over all heads of q and all heads of k; NULL if there are none */
     cs_param *q_norm, *k_norm;
-    bool plus_one;  /* the factors of q_norm and k_norm are 1 + weight */
-    bool late;      /* q_norm and k_norm follow the rotation */
-    float epsilon;  /* epsilon of q_norm and k_norm */
-    float rate;     /* probability of dropout on the attention probabilities */
-    uint64_t place; /* the random key of the attention's dropout, see cs_residual_place */
+    cs_param *sinks; /* a score for each query head, see cs_op_sinks; NULL if there are none */
+    bool plus_one;   /* the factors of q_norm and k_norm are 1 + weight */
+    bool late;       /* q_norm and k_norm follow the rotation */
+    float epsilon;   /* epsilon of q_norm and k_norm */
+    float rate;      /* probability of dropout on the attention probabilities */
+    uint64_t place;  /* the random key of the attention's dropout, see cs_residual_place */
     /* private: tensor parallelism. If the norms over all heads of q and of k need sums over ranks: the number of columns of
      * all ranks; otherwise 0. copy: this rank's key heads are copies of another rank's. */
     int64_t norm_queries, norm_keys;
@@ -153,6 +154,7 @@ typedef struct {
     cs_init init;
     /* norm_whole: a norm takes all heads of q (or of k) as one row. norm_plus_one: the norm's factor is 1 + weight */
     bool norm_whole, norm_plus_one;
+    bool sinks;                  /* parameter NAME.sinks (queries): attention sinks, see cs_op_sinks */
     bool norm_late;              /* the norms follow the rotary positions instead of preceding them */
     const char *q_norm, *k_norm; /* names of the norms; NULL means q_norm and k_norm */
     /* name of one fused projection to q, k and v; NULL if there are three projections q_proj, k_proj and v_proj */
@@ -207,6 +209,9 @@ typedef struct {
     /* the first of the experts' matrices, which are adjacent in memory: gate and up of all experts, then down of all
      * experts */
     cs_param *gate_up, *down;
+    cs_param *gate_up_bias, *down_bias; /* NULL if experts have no biases */
+    cs_layout layout;                   /* of the experts' matrices */
+    cs_clamp clamp;                     /* clamp.limit is above 0 if the activation is cs_op_clamped */
     int64_t count, chosen, hidden;
     cs_activation function;
     bool normalized, rounded;
@@ -228,10 +233,17 @@ typedef struct {
     /* coefficient of the load-balancing loss (cs_op_balance) in training; 0: there is no such loss */
     float balance;
     const char *gate, *up, *down; /* names of an expert's matrices */
+    const char *router;           /* name of the router; NULL means gate */
+    bool biased;                  /* the router has a bias, and if `up` is NULL, so have the experts */
+    cs_clamp clamp;               /* if clamp.limit is above 0: cs_op_clamped replaces the gate with `function` */
 } cs_experts_sizes;
-/* Parameters: NAME.gate.weight (count, width), which is the router's; for each expert e NAME.experts.e.GATE.weight and
+/* Parameters: NAME.ROUTER.weight (count, width), which is the router's; for each expert e NAME.experts.e.GATE.weight and
  * NAME.experts.e.UP.weight (hidden, width), NAME.experts.e.DOWN.weight (width, hidden); and with a shared expert
- * NAME.shared_expert (as cs_gated) and NAME.shared_expert_gate.weight (1, width). */
+ * NAME.shared_expert (as cs_gated) and NAME.shared_expert_gate.weight (1, width).
+ *
+ * If `up` is NULL, gate and up are one matrix NAME.experts.e.GATE.weight (width, 2 hidden), whose columns are as in
+ * cs_op_clamped, and NAME.experts.e.DOWN.weight is (hidden, width). With `biased`, all experts together then have the
+ * biases NAME.experts.GATE_bias (count, 2 hidden) and NAME.experts.DOWN_bias (count, width). */
 void cs_experts_declare(cs_experts *experts, cs_unit *unit, const char *name, const cs_experts_sizes *sizes);
 cs_tensor cs_experts_forward(const cs_experts *experts, cs_pass *pass, cs_tensor x);
 cs_tensor cs_experts_backward(const cs_experts *experts, cs_pass *pass, cs_tensor dy);

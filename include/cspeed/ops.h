@@ -133,6 +133,15 @@ void cs_op_activation_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_ten
 void cs_op_gated(cs_stream *stream, cs_tensor y, cs_tensor x, cs_activation function);
 void cs_op_gated_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function);
 
+/* The clamped SwiGLU of gpt-oss. In a row of x (N, 2 C) the gate is in the even columns and up in the odd ones. The gate
+ * is limited to at most `limit`, and up to between -limit and limit; then y (N, C) = (up + 1) * gate / (1 + e^-(alpha
+ * gate)). Types are as in cs_op_swiglu. */
+typedef struct {
+    float alpha, limit;
+} cs_clamp;
+void cs_op_clamped(cs_stream *stream, cs_tensor y, cs_tensor x, cs_clamp clamp);
+void cs_op_clamped_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_clamp clamp);
+
 /* y = x * factor, all (N, C). y may be x if the types of x and y have the same size. */
 void cs_op_scale(cs_stream *stream, cs_tensor y, cs_tensor x, float factor);
 
@@ -289,6 +298,13 @@ void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qk
 void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor qkv,
                           cs_heads heads, cs_dropout dropout);
 
+/* Attention sinks, after cs_op_attention or cs_op_attention_extend: y and lse become those of a softmax in which each
+ * position of head h also has the score sinks[h], and the value vector that belongs to it is 0. sinks is (queries). With
+ * this y and lse, cs_op_attention_grad computes the gradient of qkv. cs_op_sinks_grad adds the gradient of the sinks to
+ * dsinks (queries) f32, from dy and from the new y and lse; if dsinks is absent, it does nothing. */
+void cs_op_sinks(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor sinks);
+void cs_op_sinks_grad(cs_stream *stream, cs_tensor dsinks, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor sinks);
+
 /* Rotary position embedding (RoPE, Su et al. 2021), in place, in Hugging Face's order: with D = width, element i < D/2
  * of a head and its element i + D/2 are a pair, which is rotated by the angle position * frequency[i] and multiplied by
  * `factor`. If a head is wider than D, the head's elements from D on do not change. cs_rope_open fills this struct. */
@@ -312,9 +328,10 @@ void cs_op_rope_grad(cs_stream *stream, cs_tensor dx, const cs_rope *rope, cs_ro
 /* Attention with a key-value cache: computes T new positions of one sequence. Before the call the cache holds the keys
  * and values of the first `start` positions. qkv (T, (queries + 2 keys) D) and y (T, queries D) are as in
  * cs_op_attention. The cache consists of the tensors `keys` and `values`, each with at least start + T rows and with
- * heads.keys * D columns; the operation writes the rows [start, start + T) of both tensors from qkv. */
-void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_tensor keys, cs_tensor values,
-                            cs_heads heads, int64_t start);
+ * heads.keys * D columns; the operation writes the rows [start, start + T) of both tensors from qkv. lse (queries, T) is
+ * as in cs_op_attention, or absent. */
+void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, cs_tensor keys,
+                            cs_tensor values, cs_heads heads, int64_t start);
 
 /* y (B*T, C) = table[token] + positions[t - starts[t]]. Shapes: tokens (B, T) i32, table (V, C), positions (>= T, C) or
  * absent. `starts` is as in cs_heads; if it is absent, every start is 0. `first` says which tokens the table has. With
@@ -405,12 +422,23 @@ void cs_op_take_slots(cs_stream *stream, cs_tensor y, cs_tensor x, const cs_rout
  * operation is cs_op_take_slots. */
 void cs_op_add_slots(cs_stream *stream, cs_tensor y, cs_tensor x, const cs_routing *routing);
 /* Multiplies the slots of each expert by the expert's matrix: rows bounds[e] to bounds[e + 1] - 1 of x and y are the
- * slots of expert e, and rows e M to (e + 1) M - 1 of w are the matrix of expert e. Shapes: y (N k, M), x (N k, K), w
- * (E M, K): y = x W^T. The bits of y do not depend on the number of threads. */
-void cs_op_experts(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, const cs_routing *routing);
-void cs_op_experts_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, const cs_routing *routing);
-/* dw (E M, K) f32 += dy^T x of each expert's slots; if dw is absent, the operation does nothing. */
-void cs_op_experts_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor x, cs_tensor dy, const cs_routing *routing);
+ * slots of expert e, and the rows of w are divided evenly among the matrices of the experts. Shapes: y (N k, M), x (N k,
+ * K), w (E M, K) with CS_OUT_IN, or (E K, M) with CS_IN_OUT. The bits of y do not depend on the number of threads. */
+void cs_op_experts(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, cs_layout layout,
+                   const cs_routing *routing);
+void cs_op_experts_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout,
+                              const cs_routing *routing);
+/* Adds to dw f32, which has the shape of w, the gradient of each expert's matrix; if dw is absent, the operation does
+ * nothing. */
+void cs_op_experts_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor x, cs_tensor dy, cs_layout layout,
+                               const cs_routing *routing);
+/* Adds to each row of y (N k, C) the bias of the slot's expert, a row of bias (E, C), times the slot's factor in factors
+ * (N k, 1). If factors is absent, the factor is 1. */
+void cs_op_expert_bias(cs_stream *stream, cs_tensor y, cs_tensor bias, cs_tensor factors, const cs_routing *routing);
+/* Adds the gradient of the biases to dbias (E, C) f32 and that of the factors to dfactors (N k, 1) f32, from the gradient
+ * dy of y. Each of the two may be absent. */
+void cs_op_expert_bias_grad(cs_stream *stream, cs_tensor dbias, cs_tensor dfactors, cs_tensor dy, cs_tensor bias,
+                            cs_tensor factors, const cs_routing *routing);
 /* y (N, C) = x (N, C), each row times its factor in factors (N, 1), which may be f32; with `logistic`, each row times 1
  * / (1 + e^-factor). y may be x. */
 void cs_op_scale_rows(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor factors, bool logistic);

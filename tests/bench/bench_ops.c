@@ -216,22 +216,22 @@ PRODUCTS(head, WIDTH, VOCABULARY, on.x, on.logits, absent, absent, CS_OUT_IN)
 
 static void run_experts(void)
 {
-    cs_op_experts(stream, on.own_h, on.own_x, on.own_w, &on.routing);
+    cs_op_experts(stream, on.own_h, on.own_x, on.own_w, CS_OUT_IN, &on.routing);
 }
 static void run_experts_input(void)
 {
-    cs_op_experts_grad_input(stream, on.own_x, on.own_h, on.own_w, &on.routing);
+    cs_op_experts_grad_input(stream, on.own_x, on.own_h, on.own_w, CS_OUT_IN, &on.routing);
 }
 static void run_experts_weight(void)
 {
-    cs_op_experts_grad_weight(stream, on.own_dw, on.own_x, on.own_h, &on.routing);
+    cs_op_experts_grad_weight(stream, on.own_dw, on.own_x, on.own_h, CS_OUT_IN, &on.routing);
 }
 
 static void run_experts_few(void)
 {
     int64_t slots = cs_count(on.few.rows);
     cs_op_experts(stream, shaped(on.own_h, slots, cs_columns(on.own_h)), shaped(on.own_x, slots, cs_columns(on.own_x)),
-                  on.own_w, &on.few);
+                  on.own_w, CS_OUT_IN, &on.few);
 }
 
 static cs_dropout dropout(float rate)

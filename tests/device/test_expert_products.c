@@ -12,9 +12,10 @@
 
 enum { LISTED = 8 };
 
-/* Each of the experts has a matrix (m, k). Expert e has counts[e % listed] slots. */
+/* Each of the experts has a matrix (m, k), or (k, m) if `turned` is true. Expert e has counts[e % listed] slots. */
 typedef struct {
     int experts, listed, counts[LISTED], m, k;
+    bool turned; /* the matrices are (k, m) */
 } shape;
 
 /* The tensors of the three products of a shape. */
@@ -57,11 +58,12 @@ static example make(shape s, cs_dtype dtype, int shift)
     all.slots = bounds[s.experts];
     all.rows = near_new(CS_I32, all.slots, 1);
     all.x = shifted(dtype, all.slots, s.k, 1, shift);
-    all.w = near_random(dtype, (int64_t)s.experts * s.m, s.k, 2, 1);
+    int rows = s.turned ? s.k : s.m, columns = s.turned ? s.m : s.k;
+    all.w = near_random(dtype, (int64_t)s.experts * rows, columns, 2, 1);
     all.dy = near_random(dtype, all.slots, s.m, 3, 1);
     all.y = near_random(dtype, all.slots, s.m, 4, 1);
     all.dx = near_random(dtype, all.slots, s.k, 5, 1);
-    all.dw = near_random(CS_F32, (int64_t)s.experts * s.m, s.k, 6, 1);
+    all.dw = near_random(CS_F32, (int64_t)s.experts * rows, columns, 6, 1);
     return all;
 }
 
@@ -83,11 +85,13 @@ static cs_routing routing_of(const example *all)
 static void run(example *all, bool fresh)
 {
     cs_routing routing = routing_of(all);
+    cs_layout layout = all->shape.turned ? CS_IN_OUT : CS_OUT_IN;
     all->dw.overwrite = fresh;
-    cs_op_experts(stream, near_at(all->y), near_at(all->x), near_at(all->w), &routing);
-    cs_op_experts_grad_input(stream, near_at(all->dx), near_at(all->dy), near_at(all->w), &routing);
-    cs_op_experts_grad_weight(stream, near_at(all->dw), near_at(all->x), near_at(all->dy), &routing);
-    cs_op_experts_grad_weight(stream, (cs_tensor){ 0 }, near_at(all->x), near_at(all->dy), &routing); /* frozen */
+    cs_op_experts(stream, near_at(all->y), near_at(all->x), near_at(all->w), layout, &routing);
+    cs_op_experts_grad_input(stream, near_at(all->dx), near_at(all->dy), near_at(all->w), layout, &routing);
+    cs_op_experts_grad_weight(stream, near_at(all->dw), near_at(all->x), near_at(all->dy), layout, &routing);
+    cs_op_experts_grad_weight(stream, (cs_tensor){ 0 }, near_at(all->x), near_at(all->dy), CS_OUT_IN,
+                              &routing); /* frozen */
     near_fetch();
 }
 
@@ -96,13 +100,14 @@ static void add_slot(double *y, double *dx, double *dw, const double *x, const d
 {
     for (int m = 0; m < s.m; m++)
         for (int k = 0; k < s.k; k++) {
-            y[m] += x[k] * w[m * s.k + k];
-            dx[k] += dy[m] * w[m * s.k + k];
-            dw[m * s.k + k] += dy[m] * x[k];
+            int at = s.turned ? k * s.m + m : m * s.k + k;
+            y[m] += x[k] * w[at];
+            dx[k] += dy[m] * w[at];
+            dw[at] += dy[m] * x[k];
         }
 }
 
-static void check(shape s, cs_dtype dtype, int shift, bool fresh)
+static void check_layout(shape s, cs_dtype dtype, int shift, bool fresh)
 {
     example all = make(s, dtype, shift);
     double *x = near_doubles(all.x), *w = near_doubles(all.w), *dy = near_doubles(all.dy);
@@ -124,17 +129,24 @@ static void check(shape s, cs_dtype dtype, int shift, bool fresh)
     drop(&all, shift);
 }
 
+static void check(shape s, cs_dtype dtype, int shift, bool fresh)
+{
+    check_layout(s, dtype, shift, fresh);
+    s.turned = true;
+    check_layout(s, dtype, shift, fresh);
+}
+
 /* Experts without slots, with fewer slots than a tile has rows, and with two tiles and one slot more. */
-static const shape uneven = { 7, 7, { 0, 129, 3, 257, 16, 0, 45 }, 136, 200 };
+static const shape uneven = { 7, 7, { 0, 129, 3, 257, 16, 0, 45 }, 136, 200, false };
 
 static const shape shapes[] = {
-    { 4, 4, { 0, 0, 130, 0 }, 264, 40 },               /* one expert has all slots */
-    { 40, 8, { 0, 17, 1, 16, 0, 33, 0, 2 }, 136, 72 }, /* few slots for each expert */
-    { 1024, 3, { 0, 2, 1 }, 8, 16 },                   /* as many experts as there can be */
-    { 3, 1, { 0 }, 16, 24 },                           /* no slots at all */
-    { 7, 7, { 0, 129, 3, 257, 16, 0, 45 }, 17, 300 },  /* rows that are not aligned to 16 bytes */
-    { 7, 7, { 2, 65, 0, 64, 1, 0, 63 }, 300, 33 },
-    { 7, 7, { 2, 65, 0, 64, 1, 0, 63 }, 40, 17 },
+    { 4, 4, { 0, 0, 130, 0, false }, 264, 40, false },               /* one expert has all slots */
+    { 40, 8, { 0, 17, 1, 16, 0, 33, 0, 2 }, 136, 72, false }, /* few slots for each expert */
+    { 1024, 3, { 0, 2, 1, false }, 8, 16, false },                   /* as many experts as there can be */
+    { 3, 1, { 0 }, 16, 24, false },                                  /* no slots at all */
+    { 7, 7, { 0, 129, 3, 257, 16, 0, 45, false }, 17, 300, false },  /* rows that are not aligned to 16 bytes */
+    { 7, 7, { 2, 65, 0, 64, 1, 0, 63, false }, 300, 33, false },
+    { 7, 7, { 2, 65, 0, 64, 1, 0, 63, false }, 40, 17, false },
 };
 static const cs_dtype types[] = { CS_F32, CS_BF16, CS_F16 };
 
@@ -153,7 +165,7 @@ END_TEST
 
 START_TEST(factors_need_no_alignment)
 {
-    static const shape s = { 3, 3, { 70, 0, 9 }, 24, 40 };
+    static const shape s = { 3, 3, { 70, 0, 9 }, 24, 40, false };
     open_device(2);
     for (int type = 0; type < 3; type++)
         check(s, types[type], 1, true);
@@ -190,8 +202,8 @@ END_TEST
  * uses lower tiles if the experts have few slots. */
 static void check_few(cs_dtype dtype, int few, int many)
 {
-    example alone = make((shape){ 1, 1, { few }, 264, 104 }, dtype, 0);
-    example among = make((shape){ 1, 1, { many }, 264, 104 }, dtype, 0);
+    example alone = make((shape){ 1, 1, { few }, 264, 104, false }, dtype, 0);
+    example among = make((shape){ 1, 1, { many }, 264, 104, false }, dtype, 0);
     run(&alone, true);
     run(&among, true);
     ck_assert(near_same_bits("experts", alone.y, among.y));

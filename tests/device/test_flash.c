@@ -391,7 +391,8 @@ static void check_extend(cs_dtype dtype, extend_case given)
     fresh.data = (char *)whole.data + (size_t)(start * (C + 2 * K)) * cs_dtype_bytes(dtype);
     fresh.shape[0] = T;
     cs_heads heads = { .queries = given.queries, .keys = given.keys, .window = given.window, .cap = given.cap };
-    cs_op_attention_extend(stream, near_at(y), near_at(fresh), near_at(k), near_at(v), heads, start);
+    cs_tensor logs = near_new(CS_F32, given.queries, T);
+    cs_op_attention_extend(stream, near_at(y), near_at(logs), near_at(fresh), near_at(k), near_at(v), heads, start);
     near_fetch();
     double *x = near_doubles(whole), *all = expand(like, x), *want = malloc((size_t)(S * C) * sizeof *want);
     double *lse = malloc((size_t)(S * given.queries) * sizeof *lse);
@@ -399,10 +400,13 @@ static void check_extend(cs_dtype dtype, extend_case given)
     reference_attention(want, lse, all,
                         (reference_heads){ 1, S, given.queries, D, 0, 0, NULL, first, (double)given.cap });
     ck_assert(near_all("extend", y, want + start * C, tolerance[dtype]));
+    for (int i = 0; i < given.queries * T; i++) /* the logarithms of the new positions */
+        lse[i] = lse[i / T * S + start + i % T];
+    ck_assert(near_all("lse", logs, lse, tolerance[dtype]));
     check_cache("keys", whole, k, C);
     check_cache("values", whole, v, C + K);
     free(x), free(all), free(want), free(lse), free(first);
-    near_free(whole), near_free(y), near_free(k), near_free(v);
+    near_free(whole), near_free(y), near_free(k), near_free(v), near_free(logs);
 }
 
 START_TEST(new_positions_see_the_cache)

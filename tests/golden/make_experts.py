@@ -3,7 +3,8 @@
 usage: python tests/golden/make_experts.py [OUTPUT]
 
 Needs torch and transformers 5. Runs on the CPU in seconds. The format and the entries are those of make_llama.py, with the
-gradients of all cases. Parameters have the names of published weights: one matrix for each expert. With output_router_logits the
+gradients of all cases. Parameters have the names of published weights: one matrix for each expert (also of
+gpt-oss, whose files have one tensor for all experts). With output_router_logits the
 losses contain the load-balancing loss, as transformers adds it.
 """
 import json
@@ -33,6 +34,11 @@ CASES = {
             "head_dim": 6, "use_sliding_window": True, "sliding_window": 5, "output_router_logits": True,
             "router_aux_loss_coef": 0.1},
     "olm": {"model_type": "olmoe", **SMALL, "num_experts": 5, "num_experts_per_tok": 2, "norm_topk_prob": True},
+    "oss": {"model_type": "gpt_oss", **SMALL, "num_hidden_layers": 3, "head_dim": 6, "num_local_experts": 4,
+            "num_experts_per_tok": 2, "sliding_window": 4, "swiglu_limit": 0.8, "output_router_logits": True,
+            "router_aux_loss_coef": 0.1,
+            "rope_parameters": {"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 8,
+                                "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False}},
     "qmr": {"model_type": "qwen3_moe", **QWEN, "num_experts_per_tok": 1, "attention_bias": True},
 }
 MIXTRAL = {"gate": "w1", "up": "w3", "down": "w2"}
@@ -55,7 +61,11 @@ def published(kind, name, value):
     words = MIXTRAL if mixtral else QWENS
     if mixtral:
         name = name.replace(".mlp.", ".block_sparse_moe.")
-    if name.endswith(".experts.gate_up_proj"):
+    if kind == "gpt_oss" and name.endswith("_proj") and ".experts." in name:
+        place, word = name.rsplit(".", 1)
+        for e, one in enumerate(value):
+            yield f"{place}.{e}.{word}.weight", one
+    elif name.endswith(".experts.gate_up_proj"):
         place, half = name[:-len("gate_up_proj")], value.shape[1] // 2
         for e, both in enumerate(value):
             yield f"{place}{e}.{words['gate']}.weight", both[:half]

@@ -442,6 +442,7 @@ static void their_logits(const char *python, const char *folder, float *logits)
 
 static void both_ways(const char *python, const char *kind)
 {
+
     shell_enter();
     ck_assert_int_eq(shell_run("%s %s/peers/hf_logits.py make %s theirs", python, CS_TESTS, kind), 0);
     their_logits(python, "theirs", first);
@@ -464,6 +465,7 @@ static void both_ways(const char *python, const char *kind)
  * matrices of each expert. */
 static void fused_experts(const char *python, const char *kind)
 {
+
     shell_enter();
     ck_assert_int_eq(shell_run("%s %s/peers/hf_logits.py make %s theirs", python, CS_TESTS, kind), 0);
     ck_assert_int_eq(shell_run("%s %s/peers/hf_logits.py fused %s fused", python, CS_TESTS, kind), 0);
@@ -476,12 +478,12 @@ static void fused_experts(const char *python, const char *kind)
 START_TEST(transformers_agrees)
 {
     static const char *const kinds[] = {
-        "gpt2",      "llama",      "llama3",     "mistral", "qwen2",     "qwen3",        "smollm",
-        "pythia",    "neox",       "gemma2",     "gemma3",  "phi3",      "phi4",         "phi4long",
-        "olmo2",     "granite",    "starcoder2", "falcon",  "falcon40b", "falconrw",     "gpt2layers",
-        "mixtral",   "qwen2moe",   "qwen3moe",   "gemma",   "smollm3",   "olmo3",        "seedoss",
-        "arcee",     "internlm3",  "ernie",      "cohere",  "cohere2",   "glm",          "glm4",
-        "ministral", "ministral3", "hunyuan",    "phi2",    "olmoe",     "gemma3images", "mistral3images"
+        "gpt2",       "llama",        "llama3",        "mistral",   "qwen2",      "qwen3",     "smollm",   "pythia",
+        "neox",       "gemma2",       "gemma3",        "phi3",      "phi4",       "phi4long",  "olmo2",    "granite",
+        "starcoder2", "falcon",       "falcon40b",     "falconrw",  "gpt2layers", "mixtral",   "qwen2moe", "qwen3moe",
+        "gemma",      "smollm3",      "olmo3",         "seedoss",   "arcee",      "internlm3", "ernie",    "cohere",
+        "cohere2",    "glm",          "glm4",          "ministral", "ministral3", "hunyuan",   "phi2",     "olmoe",
+        "gptoss",     "gemma3images", "mistral3images"
     };
     static const char *const experts[] = { "mixtral", "qwen2moe", "qwen3moe", "olmoe" };
     const char *python = getenv("CSPEED_PEER_PYTHON");

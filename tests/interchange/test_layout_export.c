@@ -103,12 +103,14 @@ START_TEST(exports_have_the_logits_of_golden_files)
     check_model("llama_tiny.golden", "qwen3");
     check_model("experts_tiny.golden", "mix");
     check_model("experts_tiny.golden", "qms");
+    check_model("experts_tiny.golden", "oss");
 }
 END_TEST
 
 /* transformers makes a model; a layout trains it; transformers computes the logits of the export. */
 static void train_theirs(const char *python, const char *kind, int number)
 {
+
     job j = { .model = "cspeed.model=\"theirs\"",
               .at = &layouts[number % LAYOUTS],
               .trains = true,
@@ -133,7 +135,8 @@ START_TEST(transformers_reads_exports)
                                          "granite",  "falcon",    "falcon40b",  "falconrw", "starcoder2", "mixtral",
                                          "qwen2moe", "qwen3moe",  "gemma",      "smollm3",  "olmo3",      "seedoss",
                                          "arcee",    "internlm3", "ernie",      "cohere",   "cohere2",    "glm",
-                                         "glm4",     "ministral", "ministral3", "hunyuan",  "phi2",       "olmoe" };
+                                         "glm4",     "ministral", "ministral3", "hunyuan",  "phi2",       "olmoe",
+                                         "gptoss" };
     const char *python = getenv("CSPEED_PEER_PYTHON");
     if (!python)
         printf("skipped: CSPEED_PEER_PYTHON names no Python with transformers\n");

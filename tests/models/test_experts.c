@@ -15,7 +15,7 @@
 #define GOLDEN "experts_tiny.golden"
 
 /* The cases of tests/golden/make_experts.py. */
-static const char *const models[] = { "mix", "aux", "qm2", "qms", "qm3", "olm", "qmr" };
+static const char *const models[] = { "mix", "aux", "qm2", "qms", "qm3", "olm", "qmr", "oss" };
 enum { MODELS = sizeof models / sizeof *models };
 
 /* Adam moves a parameter by the whole learning rate even if the parameter's gradient is only rounding error. The

@@ -26,7 +26,8 @@ FAMILIES = {"gpt2": "GPT2Config", "llama": "LlamaConfig", "mistral": "MistralCon
             "mixtral": "MixtralConfig", "qwen2_moe": "Qwen2MoeConfig", "qwen3_moe": "Qwen3MoeConfig", "gemma": "GemmaConfig", "smollm3": "SmolLM3Config", "olmo3": "Olmo3Config",
             "seed_oss": "SeedOssConfig", "internlm3": "InternLM3Config", "arcee": "ArceeConfig", "ernie4_5": "Ernie4_5Config",
             "cohere": "CohereConfig", "cohere2": "Cohere2Config", "glm": "GlmConfig", "glm4": "Glm4Config", "ministral": "MinistralConfig",
-            "ministral3": "Ministral3Config", "hunyuan_v1_dense": "HunYuanDenseV1Config", "phi": "PhiConfig", "olmoe": "OlmoeConfig"}
+            "ministral3": "Ministral3Config", "hunyuan_v1_dense": "HunYuanDenseV1Config", "phi": "PhiConfig", "olmoe": "OlmoeConfig",
+            "gpt_oss": "GptOssConfig"}
 
 GENERATION = "a setting of transformers' generate(); training does not use it, and `cspeed generate` has its own options"
 LABELS = "it configures a classification head, and the models here have a language-model head"

@@ -77,6 +77,8 @@ KINDS = {
     "hunyuan": ("hunyuan_v1_dense", {**SMALL, "head_dim": 8, "pad_token_id": 0}),
     "phi2": ("phi", {**OTHER, "hidden_size": 32}),
     "olmoe": ("olmoe", {**SMALL, "num_experts": 4, "num_experts_per_tok": 2, "pad_token_id": 0}),
+    "gptoss": ("gpt_oss", {**SMALL, "head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 5,
+                           "swiglu_limit": 1.5, "pad_token_id": 0}),
     "gemma3images": ("gemma3", {"text_config": {"model_type": "gemma3_text", **SMALL, "head_dim": 8, "query_pre_attn_scalar": 9,
                                                 "sliding_window": 5}, "vision_config": VISION, "mm_tokens_per_image": 1}),
     "mistral3images": ("mistral3", {"text_config": {"model_type": "mistral", **SMALL, "head_dim": 8},

@@ -100,8 +100,8 @@ static void select_queries(const job *all, head *view, int64_t column)
 }
 
 /* Computes the softmax of one row of `whole` scores. Only the scores in the range `sees` are visible; the probabilities
- * of the others become 0. */
-static void softmax_row(const job *all, float *row, ce_range sees, int64_t whole)
+ * of the others become 0. `lse` is the row's place in the tensor lse, or NULL. */
+static void softmax_row(const job *all, float *row, ce_range sees, int64_t whole, float *lse)
 {
     int64_t count = ce_range_length(sees);
     float scale = all->cap > 0 ? 1 : all->scale;
@@ -110,14 +110,24 @@ static void softmax_row(const job *all, float *row, ce_range sees, int64_t whole
     float max = ce_elements_max(row + sees.from, count) * scale;
     max = isfinite(max) ? max : 0; /* if there are values that are not finite, the sum of exponentials is not finite */
     float part = 1 / ce_elements_exp(row + sees.from, count, scale, max);
+    if (lse)
+        *lse = max - logf(part);
     for (int64_t j = sees.from; j < sees.to; j++)
         row[j] *= part;
     memset(row, 0, (size_t)sees.from * sizeof *row);
     memset(row + sees.to, 0, (size_t)(whole - sees.to) * sizeof *row);
 }
 
-/* Computes the attention of the new rows [from, to) to all positions up to each row's own position. */
-static void attend_block(const job *all, const head *view, int64_t from, int64_t to)
+/* Returns the place of the lse of a new row, or NULL. `column` is the first column of the row's query head. */
+static float *lse_at(const job *all, int64_t column, int64_t row)
+{
+    const cs_tensor *lse = &all->given->lse;
+    return lse->data ? (float *)lse->data + column / all->width * all->rows + row : NULL;
+}
+
+/* Computes the attention of the new rows [from, to) to all positions up to each row's own position. `column` is the
+ * first column of the query head in qkv. */
+static void attend_block(const job *all, const head *view, int64_t column, int64_t from, int64_t to)
 {
     int64_t rows = to - from, seen = all->start + to;
     ce_panel scores = {
@@ -128,7 +138,7 @@ static void attend_block(const job *all, const head *view, int64_t from, int64_t
     for (int64_t i = from; i < to; i++) {
         int64_t end = all->start + i + 1, window = all->given->heads.window;
         softmax_row(all, view->score + (i - from) * seen, (ce_range){ window && end > window ? end - window : 0, end },
-                    seen);
+                    seen, lse_at(all, column, i));
     }
     ce_matmul_sgemm(&values, view->score, view->v, view->y + from * view->slim);
 }
@@ -206,7 +216,7 @@ static inline void attend_one(const job *all, int64_t column, int64_t query, flo
     float *q = space, *y = space + ce_round_up(all->width, 16), *score = y + ce_round_up(all->width, 16);
     ce_elements_widen(q, ce_elements_at(given->qkv, query), dtype, all->width);
     score_keys(score, q, ce_elements_at(given->keys, column), deep, sees, all->width, dtype);
-    softmax_row(all, score, sees, end);
+    softmax_row(all, score, sees, end, lse_at(all, query, 0));
     weigh_values(y, score, ce_elements_at(given->values, column), deep, sees, all->width, dtype);
     ce_elements_write(given->y, query, all->width, y);
 }
@@ -241,7 +251,7 @@ static void extend_head(void *argument, int index, int thread)
         int64_t at = (index * all->group + i) * all->width;
         select_queries(all, &view, at);
         for (int64_t from = 0; from < all->rows; from += BLOCK)
-            attend_block(all, &view, from, from + BLOCK < all->rows ? from + BLOCK : all->rows);
+            attend_block(all, &view, at, from, from + BLOCK < all->rows ? from + BLOCK : all->rows);
         if (all->narrow)
             copy_out(all, at, view.y);
     }
@@ -265,7 +275,9 @@ static void store_rows(void *argument, ce_range rows, int part)
 static void begin_text(cs_device *device, const ce_extension *given)
 {
     int64_t rows = cs_rows(given->y);
-    float *lse = ce_cpu_workspace(device, CE_CPU_RESULT, (size_t)(given->heads.queries * rows) * sizeof *lse);
+    float *lse = given->lse.data;
+    if (!lse)
+        lse = ce_cpu_workspace(device, CE_CPU_RESULT, (size_t)(given->heads.queries * rows) * sizeof *lse);
     ce_attention_args attention = { .y = given->y,
                                     .lse = cs_matrix(lse, CS_F32, given->heads.queries, rows),
                                     .qkv = given->qkv,

@@ -31,9 +31,10 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Combines the splits: y is the sum of the results of all splits. The result of a split is multiplied by the split's
- * share of the softmax's denominator. One warp computes one row of a head. */
-template <typename T> __global__ void __launch_bounds__(THREADS, 1) combine_splits(T *y, ce_attention_job job)
+/* Combines the splits, and writes lse unless it is NULL: y is the sum of the results of all splits. The result of a split
+ * is multiplied by the split's share of the softmax's denominator. One warp computes one row of a head. */
+template <typename T>
+__global__ void __launch_bounds__(THREADS, 1) combine_splits(T *y, float *lse, ce_attention_job job)
 {
     int64_t rows = (int64_t)job.length * job.queries, warps = (int64_t)gridDim.x * (THREADS / CE_WARP);
     int lane = ce_lane();
@@ -44,6 +45,8 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) combine_spli
         max = isfinite(max) ? max : 0; /* if `max` is infinite, the result is NaN whatever is subtracted */
         for (int split = 0; split < job.splits; split++)
             whole += expf(job.lse[split * rows + row] - max);
+        if (lse && lane == 0)
+            lse[row] = max + logf(whole);
         T *out = y + row % job.length * job.y_stride + row / job.length * job.width;
         for (int d = lane; d < job.width; d += CE_WARP) {
             float sum = 0;
@@ -58,13 +61,15 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) combine_spli
 
 ce_attention_job make(const ce_extension *given)
 {
-    ce_attention_args heads = { .y = given->y,
-                                .lse = { NULL, CS_F32, 2, { given->heads.queries, cs_rows(given->y) }, false },
-                                .qkv = given->qkv,
-                                .dy = {},
-                                .dqkv = {},
-                                .heads = given->heads,
-                                .dropout = {} };
+    ce_attention_args heads = {
+        .y = given->y,
+        .lse = { given->lse.data, CS_F32, 2, { given->heads.queries, cs_rows(given->y) }, false },
+        .qkv = given->qkv,
+        .dy = {},
+        .dqkv = {},
+        .heads = given->heads,
+        .dropout = {}
+    };
     heads.heads.starts.data = NULL;
     ce_attention_job job = ce_attention_make(&heads);
     CE_ASSERT(given->start + job.length <= INT32_MAX / 2);
@@ -124,6 +129,6 @@ void ce_cuda_extend(cs_device *device, const ce_extension *given)
         ce_by_type(given->y.dtype, [&](auto zero) {
             using T = decltype(zero);
             ce_launch(stream, (ce_shape{ dim3(blocks_of(rows, THREADS / CE_WARP)), dim3(THREADS) }), combine_splits<T>,
-                      static_cast<T *>(given->y.data), job);
+                      static_cast<T *>(given->y.data), static_cast<float *>(given->lse.data), job);
         });
 }

@@ -347,7 +347,7 @@ static void attention_grad(cs_stream *stream, const cs_tensor *t)
 
 static void extend(cs_stream *stream, const cs_tensor *t)
 {
-    cs_op_attention_extend(stream, t[0], t[1], t[2], t[3], heads, CACHE - 1);
+    cs_op_attention_extend(stream, t[0], (cs_tensor){ 0 }, t[1], t[2], t[3], heads, CACHE - 1);
 }
 
 /* The traffic includes that of sorting the slots. A number that is stored at a slot counts as a sector of 32 bytes. */
@@ -396,19 +396,19 @@ static cs_routing two_experts(cs_stream *stream, const cs_tensor *t)
 static void experts(cs_stream *stream, const cs_tensor *t)
 {
     cs_routing routing = two_experts(stream, t);
-    cs_op_experts(stream, t[0], t[1], t[2], &routing);
+    cs_op_experts(stream, t[0], t[1], t[2], CS_OUT_IN, &routing);
 }
 
 static void experts_grad_input(cs_stream *stream, const cs_tensor *t)
 {
     cs_routing routing = two_experts(stream, t);
-    cs_op_experts_grad_input(stream, t[0], t[1], t[2], &routing);
+    cs_op_experts_grad_input(stream, t[0], t[1], t[2], CS_OUT_IN, &routing);
 }
 
 static void experts_grad_weight(cs_stream *stream, const cs_tensor *t)
 {
     cs_routing routing = two_experts(stream, t);
-    cs_op_experts_grad_weight(stream, t[0], t[1], t[2], &routing);
+    cs_op_experts_grad_weight(stream, t[0], t[1], t[2], CS_OUT_IN, &routing);
 }
 
 /* ---- the table ---- */
