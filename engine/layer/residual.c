@@ -72,3 +72,12 @@ cs_tensor cs_residual_backward(const cs_residual *residual, cs_pass *pass, cs_te
     cs_op_dropout(cs_pass_stream(pass), db, dy, dropout);
     return db;
 }
+
+void ce_residual_forward_joined(const cs_residual *first, const cs_residual *second, cs_pass *pass, cs_tensor y,
+                                cs_tensor x, cs_tensor a, cs_tensor b, const cs_param *with)
+{
+    cs_tensor both = cs_pass_like(pass, b);
+    cs_residual_forward(second, pass, both, cs_residual_backward(first, pass, a), b);
+    ce_pass_partial(pass, both, with);
+    cs_op_add_dropout(cs_pass_stream(pass), y, x, ce_pass_sum_rows(pass, both), (cs_dropout){ 0 });
+}

@@ -6,6 +6,10 @@
 #include "models/llama.h"
 #include "models/ends.h"
 #include "models/layers.h"
+#include "models/rotary.h"
+#include "layer/linear.h"
+#include "layer/residual.h"
+#include "unit/pass.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -60,6 +64,7 @@ typedef struct {
     cs_residual residual[2];
     float factor;  /* factor of the outputs of attention and feed-forward; 0 means none */
     bool parallel; /* Attention and feed-forward read the same rows. */
+    bool joined;   /* Tensor parallelism: and their results, and their gradients, have one sum over the ranks. */
 } block;
 
 typedef struct {
@@ -169,6 +174,16 @@ static void declare_feed(block *b, cs_unit *unit, const block_sizes *given)
         cs_gated_declare(&b->mlp, unit, "mlp", &mlp);
 }
 
+/* Lets the layers of a parallel block leave their sums over the ranks of tensor parallelism to the block. */
+static void join(block *b, cs_unit *unit)
+{
+    cs_linear *layers[] = { &b->attention.qkv, &b->attention.out, &b->mlp.gate_up,
+                            &b->mlp.down,      &b->plain.up,      &b->plain.down };
+    b->joined = b->parallel && ce_cut_group_of(unit).size > 1 && b->experts.count == 0;
+    for (size_t i = 0; b->joined && i < sizeof layers / sizeof *layers; i++)
+        ce_linear_join(layers[i]);
+}
+
 static void block_declare(cs_unit *unit, const void *sizes)
 {
     const block_sizes *given = sizes;
@@ -185,6 +200,7 @@ static void block_declare(cs_unit *unit, const void *sizes)
     declare_norm(&b->after[1], unit, norms->after[1], given);
     cs_residual_declare(&b->residual[0], unit, "self_attn.residual", (float)s->residual_dropout);
     cs_residual_declare(&b->residual[1], unit, "mlp.residual", (float)s->residual_dropout);
+    join(b, unit);
 }
 
 /* Returns what is added to the residual stream before dropout. t is the output of attention (which = 0) or of
@@ -226,31 +242,39 @@ static cs_tensor feed_backward(const block *b, cs_pass *pass, cs_tensor dy)
 static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 {
     const block *b = cs_unit_self(unit, sizeof *b);
-    cs_tensor h = cs_pass_like(pass, x), t = x;
+    cs_tensor h = b->joined ? x : cs_pass_like(pass, x), t = x;
     if (ce_any_norm_exists(&b->before[0]))
         t = ce_any_norm_forward(&b->before[0], pass, x);
     cs_tensor a = added(b, pass, 0, cs_attention_forward(&b->attention, pass, t));
-    if (b->parallel) {
+    if (b->parallel && !b->joined) {
         cs_residual_forward(&b->residual[0], pass, h, x, a);
-    } else {
+    } else if (!b->parallel) {
         cs_addition sum = cs_residual_addition(&b->residual[0], pass, h, x, a);
         t = ce_any_norm_forward_add(&b->before[1], pass, &sum);
     }
     t = added(b, pass, 1, feed_forward(b, pass, t));
-    cs_residual_forward(&b->residual[1], pass, y, h, t);
+    if (b->joined)
+        ce_residual_forward_joined(&b->residual[0], &b->residual[1], pass, y, x, a, t, b->attention.out.weight);
+    else
+        cs_residual_forward(&b->residual[1], pass, y, h, t);
 }
 
 static void block_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
     const block *b = cs_unit_self(unit, sizeof *b);
-    cs_tensor dh = dy, read = feed_backward(b, pass, added_backward(b, pass, 1, dy));
+    cs_tensor all = b->joined ? ce_pass_gather_rows(pass, ce_linear_factor(pass, dy)) : dy;
+    cs_tensor dh = dy, read = feed_backward(b, pass, added_backward(b, pass, 1, all));
     if (!b->parallel) {
         dh = cs_pass_like(pass, dy);
         ce_any_norm_backward_add(&b->before[1], pass, dh, read, dy);
     }
-    cs_tensor t = cs_attention_backward(&b->attention, pass, added_backward(b, pass, 0, dh));
+    cs_tensor t = cs_attention_backward(&b->attention, pass, added_backward(b, pass, 0, b->parallel ? all : dh));
     if (b->parallel)
         cs_op_add(cs_pass_stream(pass), t, t, read);
+    if (b->joined) {
+        ce_pass_partial(pass, t, b->attention.qkv.weight);
+        t = ce_pass_sum_rows(pass, t);
+    }
     ce_any_norm_backward_add(&b->before[0], pass, dx, t, dh);
 }
 

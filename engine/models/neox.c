@@ -8,6 +8,7 @@
 #include "models/functions.h"
 #include "models/rotary.h"
 #include "layer/linear.h"
+#include "layer/residual.h"
 #include "unit/pass.h"
 
 #include <stddef.h>
@@ -279,16 +280,6 @@ static void block_declare(cs_unit *unit, const void *sizes)
     join(b, unit);
 }
 
-/* Computes y = x + the sum over the ranks of dropout(a) + dropout(m), where a and m are this rank's parts of the results
- * of attention and feed-forward. All ranks drop the same elements. */
-static void add_joined(const block *b, cs_pass *pass, cs_tensor y, cs_tensor x, cs_tensor a, cs_tensor m)
-{
-    cs_tensor both = cs_pass_like(pass, m);
-    cs_residual_forward(&b->residual2, pass, both, cs_residual_backward(&b->residual1, pass, a), m);
-    ce_pass_partial(pass, both, b->mlp.down.weight);
-    cs_op_add_dropout(cs_pass_stream(pass), y, x, ce_pass_sum_rows(pass, both), (cs_dropout){ 0 });
-}
-
 static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 {
     const block *b = cs_unit_self(unit, sizeof *b);
@@ -300,7 +291,7 @@ static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y
         t = cs_norm_forward(&b->norm2, pass, b->parallel ? x : h);
     t = cs_mlp_forward(&b->mlp, pass, t);
     if (b->joined)
-        add_joined(b, pass, y, x, a, t);
+        ce_residual_forward_joined(&b->residual1, &b->residual2, pass, y, x, a, t, b->mlp.down.weight);
     else
         cs_residual_forward(&b->residual2, pass, y, h, t);
 }
