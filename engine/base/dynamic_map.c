@@ -45,14 +45,12 @@ static void fill(ce_dynamic_map *map, bool has_signs)
 {
     fill_values(map, has_signs);
     const float *magnitude = map->value + map->zero;
-    int last = CE_DYNAMIC_CODES - 1 - map->zero, at = 0;
-    for (int i = 0; i < CE_DYNAMIC_CODES; i++)
-        map->middle[i] = i < last ? (magnitude[i] + magnitude[i + 1]) / 2 : INFINITY;
-    for (uint32_t bucket = 0; bucket < CE_DYNAMIC_BUCKETS; bucket++) {
-        while (map->middle[at] < ce_bits_float((bucket + CE_DYNAMIC_FIRST) << 16))
-            at++;
-        map->start[bucket] = (uint8_t)at;
-    }
+    int last = CE_DYNAMIC_CODES - 1 - map->zero;
+    for (int level = 0; level < CE_DYNAMIC_LEVELS; level++)
+        for (int node = 0, half = CE_DYNAMIC_CODES >> (level + 1); node < 1 << level; node++) {
+            int at = (2 * node + 1) * half - 1; /* between the magnitudes at and at + 1 */
+            map->tree[(1 << level) + node] = at < last ? (magnitude[at] + magnitude[at + 1]) / 2 : INFINITY;
+        }
 }
 
 static void fill_both(void)

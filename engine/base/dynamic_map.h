@@ -11,22 +11,14 @@
 
 #include <stdint.h>
 
-enum {
-    CE_DYNAMIC_CODES = 256,
-    /* Magnitudes with the same upper 16 bits are one bucket. Below the first bucket are magnitudes whose nearest value is
-     * 0; the last bucket has only 1. */
-    CE_DYNAMIC_FIRST = 0x3400,
-    CE_DYNAMIC_LAST = 0x3f80,
-    CE_DYNAMIC_BUCKETS = CE_DYNAMIC_LAST - CE_DYNAMIC_FIRST + 1
-};
+enum { CE_DYNAMIC_CODES = 256, CE_DYNAMIC_LEVELS = 8 };
 
 typedef struct {
     float value[CE_DYNAMIC_CODES];
-    /* The magnitudes are 0, the positive values in ascending order, and 1. middle[m]: the midpoint between magnitudes m
-     * and m + 1; infinity behind the last magnitude. */
-    float middle[CE_DYNAMIC_CODES];
-    /* The least magnitude that is nearest to a number of the bucket. A bucket contains at most one midpoint. */
-    uint8_t start[CE_DYNAMIC_BUCKETS];
+    /* The magnitudes are 0, the positive values in ascending order, and 1. `tree` has the midpoints between a magnitude and
+     * the next, infinity behind the last, as a binary search visits them: from node 1, node `at` is followed by 2 at if the
+     * number is at most tree[at], else by 2 at + 1. After all levels `at` is 256 plus the nearest magnitude's number. */
+    float tree[CE_DYNAMIC_CODES];
     int32_t zero; /* the code of 0: 127 in the signed map, 0 in the unsigned map */
 } ce_dynamic_map;
 
@@ -34,16 +26,17 @@ const ce_dynamic_map *ce_dynamic_signed(void);
 const ce_dynamic_map *ce_dynamic_unsigned(void);
 
 /* Returns the code of the value that is nearest to x, which is in [-1, 1]; a midpoint belongs to the lower value. NaN
- * becomes 0. */
+ * becomes 0. The magnitude of a negative number is searched as the next greater one, so that midpoints go up. */
 CE_HOST_DEVICE uint8_t ce_dynamic_code(const ce_dynamic_map *map, float x)
 {
-    float size = x < 0 ? -x : x;
-    int32_t bucket = (int32_t)(ce_float_bits(size) >> 16);
-    int32_t within = bucket > CE_DYNAMIC_LAST ? CE_DYNAMIC_LAST : bucket < CE_DYNAMIC_FIRST ? CE_DYNAMIC_FIRST : bucket;
-    int32_t at = map->start[within - CE_DYNAMIC_FIRST];
-    at += x < 0 ? size >= map->middle[at] : size > map->middle[at];
-    at = x < 0 ? at < map->zero ? map->zero - at : 0 : map->zero + at;
-    return (uint8_t)(x == x ? at : map->zero);
+    uint32_t bits = ce_float_bits(x), sign = bits >> 31;
+    float size = ce_bits_float((bits & 0x7fffffff) + sign);
+    int32_t at = 1;
+    for (int level = 0; level < CE_DYNAMIC_LEVELS; level++)
+        at = 2 * at + (size > map->tree[at]);
+    at -= CE_DYNAMIC_CODES;
+    int32_t below = at < map->zero ? map->zero - at : 0;
+    return (uint8_t)(sign ? below : map->zero + at);
 }
 
 #endif

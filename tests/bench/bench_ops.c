@@ -124,6 +124,7 @@ static void make_all(void)
     on.head_lse = make(CS_F32, B * HEADS, T);
     for (int i = 0; i < 4; i++)
         on.state[i] = make(CS_F32, 1, STATE).data;
+    cs_op_fill(stream, cs_vector(on.state[1], CS_F32, STATE), 1e-3f); /* so that no moment becomes subnormal */
     on.sum = ce_device_alloc(device, sizeof *on.sum);
     ce_state_range whole = { .to = STATE, .decays = 1 };
     on.ranges = (ce_state_ranges){ .table = bring(&whole, sizeof whole),
@@ -372,30 +373,37 @@ static void run_sum_into(void)
 {
     ce_state_add(stream, cs_vector(on.state[0], CS_F32, STATE), cs_vector(on.state[1], CS_F32, STATE));
 }
-static void update(ce_optim_kind kind)
+/* With 8 bits the codes and the scales are in the memory of the slots. */
+static void update(ce_optim_kind kind, int64_t bits)
 {
-    ce_optim_settings settings = { .kind = (int)kind, .betas = { 0.9, 0.999 }, .momentum = 0.9, .epsilon = 1e-8 };
+    ce_optim_settings settings = {
+        .kind = (int)kind, .bits = bits, .betas = { 0.9, 0.999 }, .momentum = 0.9, .epsilon = 1e-8
+    };
     ce_optimizer found = ce_optim_find(&settings);
     ce_state_rows rows = { .ranges = on.ranges };
     rows.master = cs_vector(on.state[0], CS_F32, STATE);
     rows.gradient = cs_vector(on.state[1], CS_F32, STATE);
-    for (int i = 0; i < found.slots; i++)
-        rows.slots[i] = cs_vector(on.state[2 + i], CS_F32, STATE);
+    for (int i = 0; i < found.slots; i++) {
+        rows.slots[i] = cs_vector(on.state[2 + i], bits == 8 ? CS_U8 : CS_F32, STATE);
+        rows.scales[i] = on.state[2 + i] + STATE / 4;
+    }
     if (dtype != CS_F32 && !found.directs)
         rows.publish = cs_vector(on.table.data, dtype, STATE);
     ce_state_update(stream, &found, ce_optim_hyper(&settings, 1e-3, 1, 1), &rows);
 }
-#define UPDATE(name, kind)                                                                                             \
+#define UPDATE(name, kind, bits)                                                                                       \
     static void run_##name(void)                                                                                       \
     {                                                                                                                  \
-        update(kind);                                                                                                  \
+        update(kind, bits);                                                                                            \
     }
-UPDATE(adamw, CE_OPTIM_ADAMW)
-UPDATE(sgd, CE_OPTIM_SGD)
-UPDATE(adagrad, CE_OPTIM_ADAGRAD)
-UPDATE(lion, CE_OPTIM_LION)
-UPDATE(lamb, CE_OPTIM_LAMB)
-UPDATE(muon, CE_OPTIM_MUON)
+UPDATE(adamw, CE_OPTIM_ADAMW, 32)
+UPDATE(adamw_8bit, CE_OPTIM_ADAMW, 8)
+UPDATE(lion_8bit, CE_OPTIM_LION, 8)
+UPDATE(sgd, CE_OPTIM_SGD, 32)
+UPDATE(adagrad, CE_OPTIM_ADAGRAD, 32)
+UPDATE(lion, CE_OPTIM_LION, 32)
+UPDATE(lamb, CE_OPTIM_LAMB, 32)
+UPDATE(muon, CE_OPTIM_MUON, 32)
 static void run_init(void)
 {
     ce_state_init(stream, on.state[0], (cs_init){ CS_NORMAL, 0.02f }, 1, (ce_state_places){ 0 }, STATE / 8);
@@ -541,6 +549,8 @@ static void try_walks(void)
         { "state update, SGD", run_sgd, 0, (20 + published) * STATE },
         { "state update, Adagrad", run_adagrad, 0, (20 + published) * STATE },
         { "state update, Lion", run_lion, 0, (20 + published) * STATE },
+        { "state update, AdamW 8-bit", run_adamw_8bit, states, (16 + published) * STATE },
+        { "state update, Lion 8-bit", run_lion_8bit, states, (14 + published) * STATE },
         { "state direction, LAMB", run_lamb, 0, 28.0 * STATE },
         { "state direction, Muon", run_muon, 0, 16.0 * STATE },
         { "state init, normal", run_init, 0, 4.0 * STATE / 8 },
