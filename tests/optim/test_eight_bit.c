@@ -331,6 +331,55 @@ START_TEST(a_checkpoint_fits_every_world_and_stage)
 }
 END_TEST
 
+/* ---- tensor parallelism ---- */
+
+/* Reads the losses of a run's steps. */
+static int losses_of(const char *run, double *losses)
+{
+    char path[64];
+    int count = 0;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", run);
+    char *text = shell_read(path, NULL);
+    for (char *at = text; (at = strstr(at, "\"loss\": ")) != NULL && count < STEPS; at++)
+        losses[count++] = atof(at + strlen("\"loss\": "));
+    free(text);
+    return count;
+}
+
+/* The blocks of all matrices but the embedding fit two ranks that divide rows and columns. */
+START_TEST(a_divided_model_has_the_same_blocks)
+{
+    static const struct {
+        const char *launcher, *more;
+    } ways[] = { { "", "--steps 6" },
+                 { "cspeed --num_gpus 2 --oversubscribe ", "--tp 2 --steps 4" },
+                 { "", "--steps 5" },
+                 { "cspeed --num_gpus 4 --oversubscribe ", "--tp 2 --steps 6 --set zero_optimization.stage=3" } };
+    double whole[STEPS], parts[STEPS];
+    shell_enter();
+    shell_write("t.json", "{\"train_batch_size\": 4, \"scheduler\": null, \"optimizer\": {\"type\": "
+                          "\"paged_adamw_8bit\", \"params\": {\"lr\": 1e-3}},\n"
+                          " \"cspeed\": {\"model\": {\"model_type\": \"llama\", \"vocab_size\": 256, "
+                          "\"hidden_size\": 512, \"intermediate_size\": 512, \"num_hidden_layers\": 1, "
+                          "\"num_attention_heads\": 4, \"max_position_embeddings\": 16},\n"
+                          "  \"data\": {\"train\": \"t.txt\", \"valid\": [], \"seq_len\": 16},\n"
+                          "  \"threads\": 1, \"products\": \"fixed\", \"save_interval\": 0, \"eval_interval\": 0, "
+                          "\"metrics\": \"metrics.jsonl\"}}\n");
+    ck_assert_int_eq(shell_run("seq 1 3000 > t.txt"), 0);
+    for (int i = 0; i < 4; i++) {
+        int code = shell_run(CS_BIN "/%strain --config t.json --output %s %s", ways[i].launcher, i ? "parts" : "whole",
+                             ways[i].more);
+        ck_assert_msg(code == 0, "%s", shell_read("out.txt", NULL));
+        ck_assert(i == 2 || shell_says("with 8-bit state"));
+    }
+    ck_assert_int_eq(losses_of("whole", whole), STEPS);
+    ck_assert_int_eq(losses_of("parts", parts), STEPS);
+    for (int i = 0; i < STEPS; i++)
+        ck_assert_double_le(fabs(whole[i] / parts[i] - 1), 1e-4);
+    shell_leave();
+}
+END_TEST
+
 /* The bytes of slots: rows of units are padded to blocks, and the gap behind a parameter takes four bytes, unless its last
  * block reaches into it. */
 START_TEST(memory_is_planned_to_the_byte)
@@ -428,4 +477,4 @@ END_TEST
 
 SUITE_MAIN("eight_bit", names_of_other_libraries_are_known, mistakes_are_named, updates_are_those_of_whole_parameters,
            bits_do_not_depend_on_world_and_stage, a_checkpoint_fits_every_world_and_stage,
-           memory_is_planned_to_the_byte)
+           a_divided_model_has_the_same_blocks, memory_is_planned_to_the_byte)
