@@ -193,6 +193,7 @@ typedef struct {
     int64_t skip_bad;         /* number of invalid JSON lines that are skipped before an error */
     ce_preference preference; /* section "dpo" */
     json_t *preference_types, *preference_weights;
+    double cpo_alpha; /* preference.weights[CE_PREFERENCE_SFT] without a reference model */
     /* folder of the reference model of `preference`; NULL means the initial state of the trained model */
     const char *reference;
     int64_t steps, epochs; /* One of the two is 0: training ends after `steps` steps or after `epochs` epochs. */

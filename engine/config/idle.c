@@ -11,7 +11,7 @@ typedef struct {
     bool is_idle;
     const char *why;
 } row;
-enum { ROWS = 28 };
+enum { ROWS = 29 };
 
 /* Sets the rows of the keys that may have no effect. */
 static void judge(const ce_settings *s, row rows[ROWS])
@@ -53,6 +53,8 @@ static void judge(const ce_settings *s, row rows[ROWS])
           "cspeed.dpo.f_divergence_type is not alpha_divergence" },
         { "cspeed.dpo.discopop_tau", s->preference.weights[CE_PREFERENCE_DISCOPOP] <= 0,
           "cspeed.dpo.loss_type does not name discopop" },
+        { "cspeed.dpo.simpo_gamma", s->preference.weights[CE_PREFERENCE_SIMPO] <= 0,
+          "cspeed.dpo.loss_type is not simpo" },
         { "cspeed.trace.first_step", !s->trace.file, no_file },
         { "cspeed.trace.steps", !s->trace.file, no_file },
     };

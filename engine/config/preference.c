@@ -25,7 +25,7 @@ static const ce_key keys[] = {
               "list of the factors of the losses in loss_type; null: all are 1"),
     SUPPORTED(
         "label_smoothing", NUMBER, preference.smoothing, "0", 0, 0.5, NULL,
-        "for robust, aot and aot_unpaired: share of pairs whose labels are swapped by mistake, below 0.5 for robust; for exo_pair: epsilon, above 0, usually 1e-3"),
+        "for robust, aot, aot_unpaired, and sigmoid and simpo without a reference: share of pairs whose labels are swapped by mistake, below 0.5 for robust; for exo_pair: epsilon, above 0, usually 1e-3"),
     SUPPORTED(
         "ld_alpha", NUMBER, preference.ld_alpha, "1", 0, 1, NULL,
         "LD-DPO's alpha: factor of the log-probabilities of an answer's tokens beyond the length of the shorter answer"),
@@ -39,6 +39,14 @@ static const ce_key keys[] = {
     SUPPORTED(
         "reference", STRING, reference, "null", 0, 0, NULL,
         "Hugging Face folder or Hub name of the reference model; null: the model with which the training starts (load, or model)"),
+    SUPPORTED(
+        "reference_free", BOOL, preference.reference_free, "false", 0, 0, NULL,
+        "true: no reference model, as in TRL's CPOTrainer (CPO, SimPO); loss_type is sigmoid, hinge, ipo or simpo"),
+    SUPPORTED(
+        "cpo_alpha", NUMBER, cpo_alpha, "0", 0, MAX_EXACT, NULL,
+        "with reference_free: factor of the mean of -log p over the tokens of the chosen answers; TRL's default is 1"),
+    SUPPORTED("simpo_gamma", NUMBER, preference.gamma, "0.5", 0, MAX_EXACT, NULL,
+              "for simpo: the margin of the rewards"),
     REFUSED("use_weighting", "false", "the weights of WPO are not implemented"),
     REFUSED("sync_ref_model", "false", "the log-probabilities of the reference model are computed once, at the start"),
 };
@@ -102,6 +110,39 @@ static const char *used(const ce_preference *rule, const int *all, bool contains
     return NULL;
 }
 
+static void refuse(cs_config *config, const char *path, bool given, const char *why)
+{
+    if (given)
+        ce_json_fault(config->doc, path, "not supported: with " DPO ", because %s", why);
+}
+
+/* Checks the keys that only trainings with, or only those without a reference model have, and sets the weight of
+ * cpo_alpha. */
+static void check_free(cs_config *config)
+{
+    static const int free_losses[] = { CE_PREFERENCE_SIGMOID, CE_PREFERENCE_HINGE, CE_PREFERENCE_IPO,
+                                       CE_PREFERENCE_SIMPO, CE_PREFERENCE_KINDS };
+    ce_settings *s = &config->settings;
+    ce_preference *rule = &s->preference;
+    const char *other = used(rule, free_losses, false), *given = rule->ld_alpha < 1                  ? DPO ".ld_alpha"
+                                                                 : rule->divergence != CE_REVERSE_KL ? DPO
+                                                                     ".f_divergence_type"
+                                                                 : s->reference ? DPO ".reference"
+                                                                                : NULL;
+    if (!rule->reference_free && rule->weights[CE_PREFERENCE_SIMPO] > 0)
+        ce_json_fault(config->doc, DPO ".loss_type", "simpo needs " DPO ".reference_free true");
+    if (!rule->reference_free && s->cpo_alpha > 0)
+        ce_json_fault(config->doc, DPO ".cpo_alpha",
+                      "it needs " DPO ".reference_free true; with a reference model, add sft to loss_type");
+    if (!rule->reference_free)
+        return;
+    if (other || json_array_size(s->preference_types) > 1)
+        ce_json_fault(config->doc, DPO ".loss_type",
+                      "with reference_free one of sigmoid, hinge, ipo and simpo is needed");
+    refuse(config, given, given, "there is no reference model (reference_free)");
+    rule->weights[CE_PREFERENCE_SFT] = s->cpo_alpha;
+}
+
 static void check_losses(cs_config *config)
 {
     static const int by_score[] = { CE_PREFERENCE_SIGMOID, CE_PREFERENCE_HINGE,        CE_PREFERENCE_IPO,
@@ -109,25 +150,21 @@ static void check_losses(cs_config *config)
                                     CE_PREFERENCE_SFT,     CE_PREFERENCE_SIGMOID_NORM, CE_PREFERENCE_KINDS };
     static const int smoothed[] = { CE_PREFERENCE_ROBUST, CE_PREFERENCE_EXO_PAIR, CE_PREFERENCE_AOT,
                                     CE_PREFERENCE_AOT_UNPAIRED, CE_PREFERENCE_KINDS };
+    static const int free_smoothed[] = { CE_PREFERENCE_SIGMOID, CE_PREFERENCE_SIMPO, CE_PREFERENCE_KINDS };
     const ce_preference *rule = &config->settings.preference;
     const char *other = used(rule, by_score, false);
     if (rule->divergence != CE_REVERSE_KL && other)
         ce_json_fault(config->doc, DPO ".f_divergence_type", "the loss_type \"%s\" has only reverse_kl", other);
-    if (rule->smoothing > 0 && !used(rule, smoothed, true))
+    if (rule->smoothing > 0 && !used(rule, rule->reference_free ? free_smoothed : smoothed, true))
         ce_json_fault(config->doc, DPO ".label_smoothing",
-                      "only the loss_types robust, exo_pair, aot and aot_unpaired have it");
+                      "only the loss_types robust, exo_pair, aot and aot_unpaired have it, and with reference_free "
+                      "sigmoid and simpo");
     if (rule->smoothing >= 0.5 && rule->weights[CE_PREFERENCE_ROBUST] > 0)
         ce_json_fault(config->doc, DPO ".label_smoothing",
                       "less than 0.5 is needed: with half of the labels wrong the loss has no gradient");
     if (rule->smoothing <= 0 && rule->weights[CE_PREFERENCE_EXO_PAIR] > 0)
         ce_json_fault(config->doc, DPO ".label_smoothing",
                       "exo_pair needs a number above 0; its authors recommend 1e-3");
-}
-
-static void refuse(cs_config *config, const char *path, bool given, const char *why)
-{
-    if (given)
-        ce_json_fault(config->doc, path, "not supported: with " DPO ", because %s", why);
 }
 
 /* Reports an error if the file contains a key that has no effect without cspeed.dpo.beta. */
@@ -155,6 +192,7 @@ void ce_preference_resolve(cs_config *config)
     }
     read_losses(config);
     check_losses(config);
+    check_free(config);
     refuse(config, "cspeed.data.packing", s->packing == CE_PACK_DOCUMENTS, "each answer is a sequence of its own");
     refuse(config, "cspeed.data.long", s->longer != CE_LONG_AUTO, "an answer is always cut after seq_len tokens");
     refuse(config, "cspeed.data.turns", s->turns != 0, "the answers after the prompt always count in the loss");

@@ -126,7 +126,8 @@ static void check_batch(const cs_engine *engine, const cs_batch *batch)
                  tokens ? "seq_len" : "inputs of a sample", (long long)inputs.shape[0], (long long)inputs.shape[1]);
     if (batch->starts.data && (!tokens || cs_count(batch->starts) != cs_count(inputs)))
         ce_fatal(CS_MISUSE, "cs_forward: starts are allowed only with tokens, one for each token");
-    if (ce_preference_is_on(engine) && (!batch->references.data || cs_count(batch->references) != samples))
+    if (ce_preference_is_on(engine) && !engine->settings->preference.reference_free &&
+        (!batch->references.data || cs_count(batch->references) != samples))
         ce_fatal(CS_MISUSE, "cs_forward: with cspeed.dpo references are needed, one for each of the %lld sequences",
                  (long long)samples);
     if (!targets.data || targets.shape[0] != samples || (tokens && cs_count(targets) != cs_count(inputs)))

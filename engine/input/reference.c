@@ -185,6 +185,10 @@ cs_status ce_reference_open(float **logps, cs_data *data)
     cs_engine *engine = data->engine;
     int64_t count = CE_ANSWERS * ce_windows_count(data->windows);
     *logps = ce_must_alloc((size_t)count * sizeof **logps);
+    if (engine->settings->preference.reference_free) {
+        memset(*logps, 0, (size_t)count * sizeof **logps);
+        return CS_OK;
+    }
     if (engine->reference_mark != 0) {
         CE_FREED char *path = path_of(data);
         bool found = find(data, path, *logps, count);

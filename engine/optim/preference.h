@@ -22,6 +22,10 @@
  *   discopop      -(1 - m) log sigmoid(x) + m e^-x, where m = sigmoid(x / tau)
  *   sft           the mean of -log p over the tokens of all chosen answers
  *   sigmoid_norm  -log sigmoid(beta (sc / nc - sr / nr))
+ *   simpo         -(1 - e) log sigmoid(y) - e log sigmoid(-y), where y = x - gamma
+ *
+ * Without a reference model (CPO, Xu et al. 2024, and SimPO, Meng et al. 2024) a ratio is the log-probability itself, for
+ * ipo and simpo divided by the number of tokens, and sigmoid is simpo with gamma = 0.
  *
  * aot and aot_unpaired sort the pairs of a micro-batch, and sft takes the mean over it; the others take each pair alone.
  * These are the pairs of one lane, as those of one process are in TRL. */
@@ -50,7 +54,8 @@
     X(APO_DOWN, "apo_down")                                                                                            \
     X(DISCOPOP, "discopop")                                                                                            \
     X(SFT, "sft")                                                                                                      \
-    X(SIGMOID_NORM, "sigmoid_norm")
+    X(SIGMOID_NORM, "sigmoid_norm")                                                                                    \
+    X(SIMPO, "simpo")
 
 #define CE_PREFERENCE_KIND(name, text) CE_PREFERENCE_##name,
 enum { CE_PREFERENCE_LOSSES(CE_PREFERENCE_KIND) CE_PREFERENCE_KINDS };
@@ -59,6 +64,8 @@ enum { CE_PREFERENCE_LOSSES(CE_PREFERENCE_KIND) CE_PREFERENCE_KINDS };
 enum { CE_REVERSE_KL, CE_FORWARD_KL, CE_JS_DIVERGENCE, CE_ALPHA_DIVERGENCE };
 
 typedef struct {
+    bool reference_free;                 /* true: there is no reference model */
+    double gamma;                        /* margin of CE_PREFERENCE_SIMPO */
     double beta;                         /* factor beta; 0 means that this is no preference training */
     double weights[CE_PREFERENCE_KINDS]; /* factor of each loss; the loss of a pair is the sum of all losses */
     double smoothing;                    /* e */
@@ -112,6 +119,14 @@ CE_HOST_DEVICE double ce_preference_sigmoid(double x)
 }
 
 /* ---- one answer ---- */
+
+/* Returns the number by which the log-probability of an answer is divided. */
+CE_HOST_DEVICE double ce_preference_divisor(const ce_preference *rule, double tokens)
+{
+    bool mean =
+        rule->reference_free && (rule->weights[CE_PREFERENCE_IPO] > 0 || rule->weights[CE_PREFERENCE_SIMPO] > 0);
+    return mean && tokens > 1 ? tokens : 1;
+}
 
 /* Returns the number of rows of an answer up to its token number `most`, including it. `target` has `length` rows; those
  * of the answer's tokens are at least 0. */
@@ -178,6 +193,8 @@ CE_HOST_DEVICE double ce_preference_discopop(double x, double tau, double *slope
 CE_HOST_DEVICE double ce_preference_of_margin(const ce_preference *rule, int kind, double x, double *slope)
 {
     double s = kind == CE_PREFERENCE_ROBUST ? rule->smoothing : 0;
+    if (kind == CE_PREFERENCE_SIGMOID && rule->reference_free)
+        return ce_preference_smoothed(x, rule->smoothing, slope);
     switch (kind) {
     case CE_PREFERENCE_HINGE:
         *slope = x < 1 ? -1 : 0;
@@ -186,6 +203,8 @@ CE_HOST_DEVICE double ce_preference_of_margin(const ce_preference *rule, int kin
         x -= 1 / (2 * rule->beta);
         *slope = 2 * x;
         return x * x;
+    case CE_PREFERENCE_SIMPO:
+        return ce_preference_smoothed(x - rule->gamma, rule->smoothing, slope);
     case CE_PREFERENCE_EXO_PAIR:
         return ce_preference_exo(x, rule->smoothing, slope);
     case CE_PREFERENCE_DISCOPOP:
@@ -224,7 +243,7 @@ CE_HOST_DEVICE bool ce_preference_is_real(const ce_preference_pairs *of, int64_t
 CE_HOST_DEVICE double ce_preference_of_scores(const ce_preference *rule, int kind, const ce_preference_pairs *of,
                                               int64_t b, double slope[CE_ANSWERS])
 {
-    bool by_length = kind == CE_PREFERENCE_IPO || kind == CE_PREFERENCE_SIGMOID_NORM;
+    bool by_length = (kind == CE_PREFERENCE_IPO && !rule->reference_free) || kind == CE_PREFERENCE_SIGMOID_NORM;
     double factor = kind == CE_PREFERENCE_IPO ? 1 : rule->beta, terms[CE_ANSWERS], by_ratio, by_x;
     for (int i = 0; i < CE_ANSWERS; i++) {
         double tokens = (double)ce_preference_fact(of, CE_PREFERENCE_TOKENS + i, b);

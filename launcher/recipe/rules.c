@@ -431,6 +431,14 @@ static bool trackers(cl_conversion *c, const char *path, const json_t *value)
            no(c, "cspeed sends nothing to other servers; tensorboard.enabled and csv_monitor.enabled write files");
 }
 
+/* The loss of preference training; simpo has no reference model. */
+static bool loss(cl_conversion *c, const char *path, const json_t *value)
+{
+    if (is_text(value, "simpo"))
+        cl_rules_set(c, "cspeed.dpo.reference_free", json_true());
+    return same(c, path, value);
+}
+
 /* Preference training. */
 static bool method(cl_conversion *c, const char *path, const json_t *value)
 {
@@ -438,8 +446,8 @@ static bool method(cl_conversion *c, const char *path, const json_t *value)
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (is_text(value, plain[i]))
             return true;
-    if (is_text(value, "ipo"))
-        cl_rules_set(c, "cspeed.dpo.loss_type", json_string("ipo"));
+    if (is_text(value, "ipo") || is_text(value, "simpo"))
+        loss(c, "cspeed.dpo.loss_type", value);
     else if (!is_text(value, "dpo"))
         return no(c, "preference training is by cspeed.dpo");
     static const char *const given[] = { "beta", "pref_beta", "rl_beta" };
@@ -569,7 +577,7 @@ static bool beta(cl_conversion *c, const char *path, const json_t *value)
 {
     const json_t *method_of = json_object_get(c->from, "rl");
     method_of = method_of ? method_of : json_object_get(c->from, "stage");
-    if (method_of && !is_text(method_of, "dpo") && !is_text(method_of, "ipo"))
+    if (method_of && !is_text(method_of, "dpo") && !is_text(method_of, "ipo") && !is_text(method_of, "simpo"))
         return no(c, "the method of the recipe is not dpo");
     return same(c, path, value);
 }
@@ -640,7 +648,7 @@ static const cl_rule rules[] = {
     { "report_to", trackers, "" },
     { "rl stage", method, "cspeed.dpo.beta" },
     { "beta pref_beta rl_beta", beta, "cspeed.dpo.beta" },
-    { "loss_type pref_loss", same, "cspeed.dpo.loss_type" },
+    { "loss_type pref_loss", loss, "cspeed.dpo.loss_type" },
     { "config_file config", another_recipe, "" },
     { "num_processes", processes, "--num_gpus" },
     { "nproc_per_node num_gpus", launch, "--num_gpus" },

@@ -61,6 +61,9 @@ static view view_of(const ce_preference *rule, const micro *of)
                 *at -= of->loss[row] * (position > shared ? rule->ld_alpha : 1);
                 seen.sum -= answer == 0 ? of->loss[row] : 0;
             }
+            if (rule->reference_free &&
+                (rule->weights[CE_PREFERENCE_IPO] > 0 || rule->weights[CE_PREFERENCE_SIMPO] > 0))
+                *at /= fmax(tokens[answer], 1);
             seen.tokens[k][answer] = tokens[answer];
             seen.reference[k][answer] = of->reference[2 * b + answer];
             seen.ratio[k][answer] = *at - seen.reference[k][answer];
@@ -99,14 +102,17 @@ static double pair_loss(const ce_preference *rule, int kind, const view *v, int 
 {
     double beta = rule->beta, e = rule->smoothing, c = v->ratio[k][0], r = v->ratio[k][1];
     double x = beta * (v->score[k][0] - v->score[k][1]);
-    double mean = v->score[k][0] / fmax(v->tokens[k][0], 1) - v->score[k][1] / fmax(v->tokens[k][1], 1);
+    double margin = x - rule->gamma,
+           mean = v->score[k][0] / fmax(v->tokens[k][0], 1) - v->score[k][1] / fmax(v->tokens[k][1], 1);
     switch (kind) {
     case CE_PREFERENCE_SIGMOID:
-        return -log_sigmoid(x);
+        return rule->reference_free ? -(1 - e) * log_sigmoid(x) - e * log_sigmoid(-x) : -log_sigmoid(x);
+    case CE_PREFERENCE_SIMPO:
+        return -(1 - e) * log_sigmoid(margin) - e * log_sigmoid(-margin);
     case CE_PREFERENCE_HINGE:
         return fmax(0, 1 - x);
     case CE_PREFERENCE_IPO:
-        return pow(mean - 1 / (2 * beta), 2);
+        return pow((rule->reference_free ? c - r : mean) - 1 / (2 * beta), 2);
     case CE_PREFERENCE_ROBUST:
         return (-(1 - e) * log_sigmoid(x) + e * log_sigmoid(-x)) / (1 - 2 * e);
     case CE_PREFERENCE_EXO_PAIR:
@@ -154,7 +160,7 @@ static double total(const ce_preference *rule, const micro *of)
 
 static ce_preference rule_of(int kind)
 {
-    ce_preference rule = { .beta = 0.3, .smoothing = 0.1, .ld_alpha = 1, .alpha = 0.7, .tau = 0.5 };
+    ce_preference rule = { .beta = 0.3, .smoothing = 0.1, .ld_alpha = 1, .alpha = 0.7, .tau = 0.5, .gamma = 0.4 };
     rule.weights[kind] = 1;
     return rule;
 }
@@ -236,6 +242,21 @@ START_TEST(each_loss_is_its_formula)
 }
 END_TEST
 
+START_TEST(losses_without_a_reference_are_their_formulas)
+{
+    static const int kinds[] = { CE_PREFERENCE_SIGMOID, CE_PREFERENCE_HINGE, CE_PREFERENCE_IPO, CE_PREFERENCE_SIMPO };
+    cs_device *device = near_open(near_threads(3));
+    for (int i = 0; i < 4; i++) {
+        ce_preference rule = rule_of(kinds[i]);
+        rule.reference_free = true;
+        check(device, rule);
+        rule.weights[CE_PREFERENCE_SFT] = 0.5;
+        check(device, rule);
+    }
+    near_close();
+}
+END_TEST
+
 START_TEST(divergences_and_sums_are_their_formulas)
 {
     cs_device *device = near_open(near_threads(3));
@@ -270,5 +291,5 @@ START_TEST(large_margins_stay_finite)
 }
 END_TEST
 
-SUITE_MAIN("preference_pairs", each_loss_is_its_formula, divergences_and_sums_are_their_formulas,
-           large_margins_stay_finite)
+SUITE_MAIN("preference_pairs", each_loss_is_its_formula, losses_without_a_reference_are_their_formulas,
+           divergences_and_sums_are_their_formulas, large_margins_stay_finite)

@@ -40,8 +40,13 @@ static const struct {
     { "js_divergence", ", \"f_divergence_type\": \"js_divergence\"" },
     { "alpha_divergence", ", \"loss_type\": [\"ipo\", \"hinge\"], \"f_divergence_type\": \"alpha_divergence\", "
                           "\"f_alpha_divergence_coef\": 0.7" },
+    { "cpo", ", \"reference_free\": true, \"cpo_alpha\": 1, \"label_smoothing\": 0.1" },
+    { "cpo_hinge", ", \"reference_free\": true, \"loss_type\": \"hinge\"" },
+    { "cpo_ipo", ", \"reference_free\": true, \"loss_type\": \"ipo\"" },
+    { "simpo", ", \"reference_free\": true, \"loss_type\": \"simpo\", \"cpo_alpha\": 0.5, \"simpo_gamma\": 0.3, "
+               "\"label_smoothing\": 0.1" },
 };
-enum { KINDS = sizeof kinds / sizeof *kinds };
+enum { KINDS = sizeof kinds / sizeof *kinds, FREE = KINDS - 4 }; /* from FREE on there is no reference model */
 
 /* ---- ten steps, compared with TRL's ---- */
 
@@ -99,12 +104,13 @@ static cs_engine *open_engine(const run *of)
 static cs_batch batch_of(int kind, int step, int64_t first, int64_t count)
 {
     size_t at = (size_t)step * MICROS * SEQUENCES + 2 * (size_t)first;
-    int32_t *inputs = golden_tensor(file, "inputs").data, *targets = golden_tensor(file, "targets").data;
+    int32_t *inputs = golden_tensor(file, kind < FREE ? "inputs" : "free.inputs").data;
+    int32_t *targets = golden_tensor(file, kind < FREE ? "targets" : "free.targets").data;
     bool later = strcmp(kinds[kind].name, "ld_alpha") == 0; /* its references have the factor too */
     float *references = golden_tensor(file, later ? "ld_alpha.references" : "references").data;
     return (cs_batch){ .inputs = cs_matrix(inputs + at * LENGTH, CS_I32, 2 * count, LENGTH),
                        .targets = cs_matrix(targets + at * LENGTH, CS_I32, 2 * count, LENGTH),
-                       .references = cs_vector(references + at, CS_F32, 2 * count) };
+                       .references = kind < FREE ? cs_vector(references + at, CS_F32, 2 * count) : (cs_tensor){ 0 } };
 }
 
 static int train(void *argument)
@@ -202,6 +208,7 @@ START_TEST(stages_and_worlds_agree)
 {
     compare_stages(CE_PREFERENCE_SIGMOID);
     compare_stages(CE_PREFERENCE_AOT);
+    compare_stages(KINDS - 1);
 }
 END_TEST
 

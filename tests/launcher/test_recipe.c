@@ -174,6 +174,10 @@ static const struct {
       "{\"cspeed\": {\"dpo\": {\"beta\": 0.2, \"loss_type\": [\"sigmoid\", \"sft\"], \"loss_weights\": [1, 0.5], "
       "\"ld_alpha\": 0.5, \"f_divergence_type\": \"forward_kl\"}}, " REST "}",
       "", "" },
+    { "stage: dpo\npref_loss: simpo\npref_beta: 2\ncpo_alpha: 0.5\nsimpo_gamma: 1\n",
+      "{\"cspeed\": {\"dpo\": {\"reference_free\": true, \"loss_type\": \"simpo\", \"beta\": 2, \"cpo_alpha\": 0.5, "
+      "\"simpo_gamma\": 1}}, " REST "}",
+      "", "" },
     { "output_dir: $OUT\nnum_processes: 8\nmachine_rank: 0\noverwrite_output_dir: true\n", "{" REST "}",
       "output_dir: $OUT: the value is a variable of the shell", " --num_gpus 8" },
     { "deepspeed: zero.json\nlearning_rate: 1e-4\n",

@@ -11,12 +11,14 @@ where that is greater, of a log-probability, relative to the largest magnitude, 
 the largest log-probability, since it is beta times a difference of two of them; ends with 1 where one is above --bound
 (three times as much for the losses in STEEP).
 A further run of the texts takes another model as its reference.
+FREE_KINDS are compared with TRL's CPOTrainer, which has no reference model.
 
 --golden writes what test_preference holds cspeed to where there is no Python, in the format of tests/golden/make_gpt2.py:
     config                   i32, one character each: the model's config.json
     first.NAME               f32, the model's first values
     inputs, targets          i32 (10, 4, 4, T): steps, micro-batches, sequences (chosen, rejected, chosen, rejected)
     references, ld_alpha.references  f32 (10, 4, 4): of all trainings but ld_alpha, and of ld_alpha
+    free.inputs, free.targets  as inputs and targets, of the trainings without a reference model
     KIND.losses, KIND.rewards, KIND.logps  f32 (10), (10, 2), (10, 2): chosen, rejected
 Needs torch, transformers, tokenizers, datasets and trl (1.16.0 was the version of the committed figures).
 """
@@ -48,6 +50,12 @@ KINDS = {
     "forward_kl": {"f_divergence_type": "forward_kl"}, "js_divergence": {"f_divergence_type": "js_divergence"},
     "alpha_divergence": {"loss_type": ["ipo", "hinge"], "f_divergence_type": "alpha_divergence",
                          "f_alpha_divergence_coef": 0.7},
+}
+# name: keys of CPOConfig, which are also keys of cspeed.dpo with reference_free
+FREE_KINDS = {
+    "cpo": {"loss_type": "sigmoid", "cpo_alpha": 1.0, "label_smoothing": 0.1},
+    "cpo_hinge": {"loss_type": "hinge", "cpo_alpha": 0.0}, "cpo_ipo": {"loss_type": "ipo", "cpo_alpha": 0.0},
+    "simpo": {"loss_type": "simpo", "cpo_alpha": 0.5, "simpo_gamma": 0.3, "label_smoothing": 0.1},
 }
 # These losses multiply the rounding of a log-probability in float32, by 2 (rc - 5) and by e^(beta / tau).
 STEEP = ("sppo_hard", "discopop")
@@ -156,6 +164,38 @@ def train_trl(folder, model, reference, rows, kind):
     return InOrder.seen, InOrder.batches
 
 
+def train_cpo(folder, model, rows, kind):
+    """As train_trl, by CPOTrainer."""
+    import torch
+    from datasets import Dataset
+    from torch.utils.data import SequentialSampler
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from trl.experimental.cpo import CPOConfig, CPOTrainer
+
+    class InOrder(CPOTrainer):
+        seen, batches = [], []
+
+        def _get_train_sampler(self, dataset=None):
+            return SequentialSampler(self.train_dataset)
+
+        def get_batch_loss_metrics(self, model, batch, train_eval="train"):
+            loss, metrics = super().get_batch_loss_metrics(model, batch, train_eval)
+            self.seen.append({"loss": loss.item(), **{name: metrics[name] for name in NAMES}})
+            self.batches.append(batch)
+            return loss, metrics
+
+    InOrder.seen, InOrder.batches = [], []
+    arguments = CPOConfig(output_dir=os.path.join(folder, "trl"), per_device_train_batch_size=MICRO,
+                          gradient_accumulation_steps=PAIRS // MICRO, max_steps=STEPS, learning_rate=RATE,
+                          lr_scheduler_type="constant", weight_decay=0.0, max_grad_norm=1.0, logging_steps=1, bf16=False,
+                          use_cpu=True, gradient_checkpointing=False, max_length=LENGTH, beta=BETA, report_to=[],
+                          save_strategy="no", disable_tqdm=True, **FREE_KINDS[kind])
+    trainer = InOrder(model=AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32), args=arguments,
+                      train_dataset=Dataset.from_list(rows), processing_class=AutoTokenizer.from_pretrained(model))
+    trainer.train()
+    return InOrder.seen, InOrder.batches
+
+
 # ---- cspeed ----
 
 def train_cspeed(chosen, folder, model, reference, rows, kind, name):
@@ -167,7 +207,8 @@ def train_cspeed(chosen, folder, model, reference, rows, kind, name):
         "zero_optimization": {"stage": chosen.stage},
         "optimizer": {"type": "AdamW", "params": {"lr": RATE, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.0}},
         "cspeed": {"model": model, "steps": STEPS, "threads": 1, "output": output, "save_interval": 0, "eval_interval": 0,
-                   "dpo": {"beta": BETA, "reference": reference, **KINDS[kind]},
+                   "dpo": {"beta": BETA, "reference": reference, **({"reference_free": True, **FREE_KINDS[kind]}
+                                                                    if kind in FREE_KINDS else KINDS[kind])},
                    "data": {"train": data, "seq_len": LENGTH, "shuffle": False}}}
     with open(path, "w") as file:
         json.dump(config, file)
@@ -207,7 +248,34 @@ def references_of(batch, order):
     return torch.cat([batch["ref_chosen_logps"], batch["ref_rejected_logps"]])[order].numpy()
 
 
-def write_golden_file(path, model, results):
+def free_entries(free):
+    """The entries of the trainings without a reference model."""
+    batches = free["simpo"][1]
+    inputs, targets = np.zeros((2, len(batches), 2 * MICRO, LENGTH), dtype=np.int32)
+    targets[:] = -1
+    for i, batch in enumerate(batches):
+        for at in range(2 * MICRO):
+            answer = ("chosen", "rejected")[at % 2]
+            ids, labels = batch[answer + "_input_ids"][at // 2], batch[answer + "_labels"][at // 2]
+            mask = batch[answer + "_attention_mask"][at // 2] == 1
+            length = int(mask.sum())
+            inputs[i, at, :length] = ids[:length]
+            targets[i, at, :length - 1] = np.where(labels[1:length] >= 0, labels[1:length], -1)
+    shape = (STEPS, -1, 2 * MICRO, LENGTH)
+    return {"free.inputs": inputs.reshape(shape), "free.targets": targets.reshape(shape), **figures(free)}
+
+
+def figures(results):
+    entries = {}
+    for kind, (seen, _) in results.items():
+        entries[kind + ".losses"] = steps_of(seen, "loss").astype(np.float32)
+        for what in ("rewards", "logps"):
+            both = [steps_of(seen, f"{what}/{answer}") for answer in ("chosen", "rejected")]
+            entries[f"{kind}.{what}"] = np.stack(both, axis=1).astype(np.float32)
+    return entries
+
+
+def write_golden_file(path, model, results, free):
     import torch
     from make_gpt2 import write_golden
     from safetensors.torch import load_file
@@ -232,17 +300,12 @@ def write_golden_file(path, model, results):
                **{key: value.reshape(shape) for key, value in references.items()}}
     for name, value in load_file(os.path.join(model, "model.safetensors")).items():
         entries["first." + name] = value.numpy()
-    for kind, (seen, _) in results.items():
-        entries[kind + ".losses"] = steps_of(seen, "loss").astype(np.float32)
-        for what in ("rewards", "logps"):
-            both = [steps_of(seen, f"{what}/{answer}") for answer in ("chosen", "rejected")]
-            entries[f"{kind}.{what}"] = np.stack(both, axis=1).astype(np.float32)
-    write_golden(path, entries)
+    write_golden(path, {**entries, **figures(results), **free_entries(free)})
 
 
 def main():
     chosen = options()
-    good, results = True, {}
+    good, results, free = True, {}, {}
     with tempfile.TemporaryDirectory() as folder:
         model, other = os.path.join(folder, "model"), os.path.join(folder, "other")
         make_model(model, 1)
@@ -256,8 +319,14 @@ def main():
             good &= compare(name, trl[0], cspeed, chosen.bound * (3 if kind in STEEP else 1))
             if form == "texts" and not reference:
                 results[kind] = trl
-            if chosen.golden and form == "texts" and reference:
-                write_golden_file(chosen.golden, model, results)
+        rows = rows_of("texts")
+        rows.pop(5)  # CPOTrainer keeps a pair whose prompt is too long
+        for kind in FREE_KINDS:
+            free[kind] = train_cpo(folder, model, rows, kind)
+            cspeed = train_cspeed(chosen, folder, model, None, rows, kind, kind)
+            good &= compare(kind, free[kind][0], cspeed, chosen.bound)
+        if chosen.golden:
+            write_golden_file(chosen.golden, model, results, free)
     sys.exit(0 if good else 1)
 
 

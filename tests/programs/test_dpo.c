@@ -176,6 +176,11 @@ START_TEST(what_is_not_supported_is_named)
     refuses("--set cspeed.data.packing=documents", 78, "cspeed.data.packing");
     refuses("--set cspeed.dpo.reference=org/other", 66, "`hf download org/other");
     refuses("--set cspeed.dpo.label_smoothing=0.1", 78, "only the loss_types robust, exo_pair, aot and");
+    refuses("--set cspeed.dpo.loss_type=simpo", 78, "simpo needs cspeed.dpo.reference_free true");
+    refuses("--set cspeed.dpo.cpo_alpha=1", 78, "it needs cspeed.dpo.reference_free true");
+    refuses("--set cspeed.dpo.reference_free=true --set cspeed.dpo.loss_type=aot", 78,
+            "one of sigmoid, hinge, ipo and simpo");
+    refuses("--set cspeed.dpo.reference_free=true --set cspeed.dpo.ld_alpha=0.5", 78, "there is no reference model");
     refuses("--set cspeed.dpo.loss_type=exo_pair", 78, "exo_pair needs a number above 0");
     refuses("--set cspeed.dpo.loss_type=aot --set cspeed.dpo.f_divergence_type=js_divergence", 78,
             "the loss_type \"aot\" has only reverse_kl");

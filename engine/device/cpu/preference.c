@@ -32,6 +32,11 @@ static int64_t whole_rows(const ce_preference_rows *all, int64_t b, int answer)
     return ce_preference_rows_of(targets_of(all, CE_ANSWERS * b + answer), length, shared);
 }
 
+static double divisor(const ce_preference_rows *all, int64_t b, int answer)
+{
+    return ce_preference_divisor(&all->rule, (double)*fact_of(all, CE_PREFERENCE_TOKENS + answer, b));
+}
+
 /* Adds up the losses of the rows of one answer in order. */
 static void add_answer(const ce_preference_rows *all, int64_t b, int answer)
 {
@@ -42,7 +47,8 @@ static void add_answer(const ce_preference_rows *all, int64_t b, int answer)
         sum += (double)loss[t];
     for (int64_t t = whole; t < length; t++)
         rest += (double)loss[t];
-    *fact_of(all, CE_PREFERENCE_CHOSEN_LOGP + answer, b) = (float)-(sum + all->rule.ld_alpha * rest);
+    *fact_of(all, CE_PREFERENCE_CHOSEN_LOGP + answer, b) =
+        (float)(-(sum + all->rule.ld_alpha * rest) / divisor(all, b, answer));
     if (answer == CE_CHOSEN)
         *fact_of(all, CE_PREFERENCE_CHOSEN_SUM, b) = (float)-(sum + rest);
 }
@@ -63,7 +69,7 @@ static void weigh_answer(const ce_preference_rows *all, const ce_preference_resu
 {
     int64_t length = cs_columns(all->targets), whole = whole_rows(all, b, answer);
     float *weight = (float *)all->weights.data + (CE_ANSWERS * b + answer) * length;
-    double slope = result->slope[answer], plain = answer == CE_CHOSEN ? result->plain : 0;
+    double slope = result->slope[answer] / divisor(all, b, answer), plain = answer == CE_CHOSEN ? result->plain : 0;
     /* the sign changes, because a row's loss is the negative of its log-probability */
     for (int64_t t = 0; t < length; t++)
         weight[t] = (float)((double)weight[t] * -((t < whole ? slope : all->rule.ld_alpha * slope) + plain));

@@ -33,7 +33,7 @@ static __device__ int64_t whole_rows(double ld_alpha, const int32_t *target, int
 
 /* Sets the facts of each pair that only depend on its own rows. */
 static __global__ void __launch_bounds__(THREADS)
-    read_pairs(double ld_alpha, const float *losses, const int32_t *targets, float *facts, int64_t length)
+    read_pairs(ce_preference rule, const float *losses, const int32_t *targets, float *facts, int64_t length)
 {
     CE_SHARED double shared[THREADS];
     CE_SHARED int64_t counts[THREADS];
@@ -47,7 +47,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
     for (int i = 0; i < CE_ANSWERS; i++) {
         const float *loss = losses + (CE_ANSWERS * b + i) * length;
-        int64_t whole = whole_rows(ld_alpha, targets + (CE_ANSWERS * b + i) * length, length, tokens);
+        int64_t whole = whole_rows(rule.ld_alpha, targets + (CE_ANSWERS * b + i) * length, length, tokens);
         double sum = 0, rest = 0;
         for (int64_t t = threadIdx.x; t < whole; t += THREADS)
             sum += (double)loss[t];
@@ -58,7 +58,8 @@ static __global__ void __launch_bounds__(THREADS)
         if (threadIdx.x > 0)
             continue;
         facts[(CE_PREFERENCE_TOKENS + i) * pairs + b] = (float)tokens[i];
-        facts[(CE_PREFERENCE_CHOSEN_LOGP + i) * pairs + b] = (float)-(sum + ld_alpha * rest);
+        facts[(CE_PREFERENCE_CHOSEN_LOGP + i) * pairs + b] =
+            (float)(-(sum + rule.ld_alpha * rest) / ce_preference_divisor(&rule, (double)tokens[i]));
         if (i == CE_CHOSEN)
             facts[CE_PREFERENCE_CHOSEN_SUM * pairs + b] = (float)-(sum + rest);
     }
@@ -89,7 +90,8 @@ static __global__ void __launch_bounds__(THREADS)
     for (int i = 0; i < CE_ANSWERS && weights; i++) {
         float *weight = weights + (CE_ANSWERS * b + i) * length;
         int64_t whole = whole_rows(rule.ld_alpha, targets + (CE_ANSWERS * b + i) * length, length, tokens);
-        double slope = result.slope[i], plain = i == CE_CHOSEN ? result.plain : 0;
+        double slope = result.slope[i] / ce_preference_divisor(&rule, (double)tokens[i]),
+               plain = i == CE_CHOSEN ? result.plain : 0;
         for (int64_t t = threadIdx.x; t < length; t += THREADS)
             weight[t] = (float)((double)weight[t] * -((t < whole ? slope : rule.ld_alpha * slope) + plain));
     }
@@ -100,8 +102,8 @@ extern "C" void ce_cuda_preference(cs_stream *stream, const ce_preference_rows *
     ce_shape shape = { dim3((unsigned)cs_columns(rows->facts)), dim3(THREADS) };
     const int32_t *targets = (const int32_t *)rows->targets.data;
     float *facts = (float *)rows->facts.data;
-    ce_launch(ce_cuda_stream(stream), shape, read_pairs, rows->rule.ld_alpha, (const float *)rows->losses.data, targets,
-              facts, cs_columns(rows->targets));
+    ce_launch(ce_cuda_stream(stream), shape, read_pairs, rows->rule, (const float *)rows->losses.data, targets, facts,
+              cs_columns(rows->targets));
     ce_launch(ce_cuda_stream(stream), shape, judge_pairs, rows->rule, targets, (const float *)rows->references.data,
               (float *)rows->weights.data, facts, cs_columns(rows->targets));
 }
