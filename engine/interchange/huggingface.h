@@ -74,6 +74,7 @@ typedef struct {
     const char *training;  /* if `config` is NULL, the contents of ds_config.json, which is written instead; or NULL */
     const char *beside;    /* folder of the model from which the tokenizer files are copied, or NULL */
     const char *tokenizer; /* another folder, or a file, from which the tokenizer files are copied instead, or NULL */
+    const json_t *files;   /* {NAME: TEXT}: texts of the tokenizer's files instead of those that are copied, or NULL */
     const char *chat;      /* text of chat_template.jinja; NULL means the template beside the tokenizer */
     const json_t *ends;    /* ids of tokens that end an answer, which generation_config.json names; may be NULL */
 } ce_huggingface_output;

@@ -238,9 +238,12 @@ static cs_status write_config(const writing *w)
 static cs_status copy_file(const writing *w, const char *from, const char *file, const char *name)
 {
     char *source = ce_files_join(from, file), *to = ce_files_join(w->folder, name), *text = NULL;
-    size_t length;
-    cs_status status = ce_files_read(&text, &length, source, 1 << 30);
-    if (status == CS_OK)
+    const json_t *instead = json_object_get(w->given->files, name);
+    size_t length = json_string_length(instead);
+    cs_status status = instead ? CS_OK : ce_files_read(&text, &length, source, 1 << 30);
+    if (instead)
+        status = ce_files_write(to, json_string_value(instead), length);
+    else if (status == CS_OK)
         status = ce_files_write(to, text, length);
     else if (status == CS_NOT_FOUND)
         status = CS_OK;

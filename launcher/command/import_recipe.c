@@ -58,6 +58,11 @@ static void report(const request *r, const cl_recipe *recipe)
     print_lines("not taken", recipe->lost);
     fprintf(stderr, "%s: %d %s taken, %d not needed, %d not taken\n", r->file, recipe->carried,
             recipe->carried == 1 ? "key" : "keys", unneeded, lost);
+    if (*recipe->tokens)
+        fprintf(stderr,
+                "first, `%s` writes the model with the recipe's tokens; if its tokenizer has them under these names, "
+                "set cspeed.model to the model itself\n",
+                recipe->tokens);
     if (r->output)
         fprintf(stderr, "`cspeed config %s` checks %s, and `cspeed%s train --config %s%s` trains with it\n", r->output,
                 r->output, recipe->flags, r->output, recipe->train_flags);

@@ -7,7 +7,7 @@
 #define CL_COMMAND_NAMES(X) \
     X(train) X(run) X(launch) X(plan) X(check) X(env) X(report) X(ssh) X(ps) X(status) X(logs) X(stop) \
     X(clean) X(config) X(lr) X(plot) X(bench) X(elastic) X(inspect) X(verify) X(diff) X(export) \
-    X(import) X(import_recipe) X(pack) X(generate) X(eval) X(help) X(completion) X(version)
+    X(import) X(add_tokens) X(import_recipe) X(pack) X(generate) X(eval) X(help) X(completion) X(version)
 /* clang-format on */
 
 #endif

@@ -79,7 +79,8 @@ static void convert_one(cl_conversion *c, const char *name, const json_t *value)
  * which are written with and without it. */
 static void flatten(cl_conversion *c, json_t *to, const json_t *from, const char *prefix)
 {
-    static const char *const sections[] = { "deepspeed_config", "fsdp_config", "trainer", "training_args" };
+    static const char *const sections[] = { "deepspeed_config", "fsdp_config", "trainer", "training_args",
+                                            "special_tokens" };
     const char *key;
     json_t *value;
     json_object_foreach ((json_t *)from, key, value) {
@@ -88,7 +89,7 @@ static void flatten(cl_conversion *c, json_t *to, const json_t *from, const char
         for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
             section = section || strcmp(name, sections[i]) == 0;
         const json_t *before = json_object_get(to, name);
-        if (section && json_is_object(value)) {
+        if (section && json_object_size(value) > 0) {
             flatten(c, to, value, strcmp(name, "fsdp_config") == 0 ? "fsdp_" : "");
         } else {
             if (before && !json_equal(before, value))
@@ -129,7 +130,8 @@ void cl_recipe_convert(cl_recipe *to, const json_t *from, const char *folder)
                         .from = all,
                         .folder = folder,
                         .flags = ce_must_stream(&to->flags, &length),
-                        .train_flags = ce_must_stream(&to->train_flags, NULL) };
+                        .train_flags = ce_must_stream(&to->train_flags, NULL),
+                        .tokens = ce_must_stream(&to->tokens, NULL) };
     flatten(&c, all, from, "");
     convert_all(&c);
     set_default(&c, NULL, "gradient_clipping", "gradient_clipping", json_real(1));
@@ -141,6 +143,8 @@ void cl_recipe_convert(cl_recipe *to, const json_t *from, const char *folder)
                 json_string(json_object_get(all, "base_model") ? "cosine" : "linear"));
     ce_must_finish(c.flags);
     ce_must_finish(c.train_flags);
+    ce_must_finish(c.tokens);
+    cl_tokens_finish(&c);
 }
 
 void cl_recipe_free(cl_recipe *recipe)
@@ -150,4 +154,5 @@ void cl_recipe_free(cl_recipe *recipe)
     json_decref(recipe->unneeded);
     free(recipe->flags);
     free(recipe->train_flags);
+    free(recipe->tokens);
 }

@@ -19,6 +19,7 @@ typedef struct {
     json_t *config; /* the configuration, an object */
     /* flags of the launcher, such as " --num_gpus 8", and of train, such as " --fresh"; "" if there are none */
     char *flags, *train_flags;
+    char *tokens; /* the command that writes cspeed.model with the recipe's new tokens; "" if there are none */
     /* Lines for the user, each "KEY: value: reason" without a newline, one list for each fate of a key. */
     json_t *lost;     /* keys that the configuration could not take */
     json_t *unneeded; /* keys that cspeed does not need */

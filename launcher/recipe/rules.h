@@ -12,6 +12,7 @@ typedef struct {
     const json_t *from;
     const char *folder;
     FILE *flags, *train_flags; /* of the launcher, and of train */
+    FILE *tokens;              /* flags of add-tokens */
     char reason[1024];         /* why the last value was not taken */
 } cl_conversion;
 
@@ -33,6 +34,15 @@ bool cl_rules_is_off(const json_t *value); /* true for null, false, "", "no", "n
 void cl_rules_set(cl_conversion *c, const char *path, json_t *value);
 /* Sets what depends on several keys, after all keys were converted. */
 void cl_rules_finish(cl_conversion *c);
+
+/* ---- tokens.c: rules for new tokens ---- */
+
+/* `path` is a flag of add-tokens: --token and --special_token take a list, or a text with commas. */
+cl_rule_function cl_tokens_take;
+cl_rule_function cl_tokens_multiple; /* `path` is the flag with its number */
+/* Turns the flags of c->to->tokens into the command, and sets cspeed.model to the folder that the command writes. */
+void cl_tokens_finish(cl_conversion *c);
+
 /* Returns the value, or the number that a text stands for ("2e-5"), as a new reference. */
 json_t *cl_rules_number(const json_t *value);
 

@@ -144,6 +144,13 @@ static const struct {
       "{\"cspeed\": {\"lora\": {\"r\": 8, \"alpha\": 16, \"targets\": [\"q_proj\"], \"modules_to_save\": [\"embed_tokens\", "
       "\"lm_head\"]}}, " REST "}",
       "", "" },
+    { "base_model: o/m@v1\nspecial_tokens: {pad_token: <p>, eos_token: \"it's\", additional_special_tokens: [<a>]}\n"
+      "tokens: [<b>, <c>]\nresize_token_embeddings_to_32x: true\n",
+      "{\"cspeed\": {\"model\": \"./m-tokens\"}, \"gradient_clipping\": 1.0, \"optimizer\": {\"type\": \"AdamW\"}, "
+      "\"scheduler\": {\"type\": \"cosine\"}}",
+      "",
+      "cspeed add-tokens o/m@v1 ./m-tokens --eos_token='it'\\''s' --special_token='<a>' --token='<b>' --token='<c>' "
+      "--multiple 32" },
     { "lora_target_modules: 'model.layers.[\\d]+.mlp.(up|down)_proj'\nrank_pattern: {up_proj: 4}\n"
       "alpha_pattern: {}\nexclude_modules: [down_proj]\npeft_layers_to_transform: [0, 2]\nlayers_pattern: layers\n",
       "{\"cspeed\": {\"lora\": {\"targets\": \"model.layers.[\\\\d]+.mlp.(up|down)_proj\", \"rank_pattern\": "
@@ -221,7 +228,7 @@ static void check_conversion(size_t i)
     cl_recipe_convert(&got, from, ".");
     char *shown = json_dumps(got.config, 0), *lost = json_dumps(got.lost, JSON_ENSURE_ASCII);
     ck_assert_msg(json_equal(got.config, wanted), "%s: %s, not %s", yaml, shown, conversions[i].config);
-    ck_assert_str_eq(got.flags, conversions[i].flags);
+    ck_assert_str_eq(*got.tokens ? got.tokens : got.flags, conversions[i].flags);
     snprintf(parts, sizeof parts, "%s", conversions[i].lost);
     size_t count = 0;
     for (char *part; (part = strsep(&rest, "|")) != NULL && *part; count++) {
