@@ -14,7 +14,7 @@ typedef struct {
 } ce_rng_block;
 
 /* Returns 128 random bits for (key, counter). The function is inline so that compilers vectorise it in kernels. */
-CE_HOST_DEVICE ce_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
+CE_HOST_DEVICE ce_rng_block ce_rng_philox(uint64_t key, uint64_t counter)
 {
     uint32_t key0 = (uint32_t)key, key1 = (uint32_t)(key >> 32);
     uint32_t a = (uint32_t)counter, b = (uint32_t)(counter >> 32), c = 0, d = 0;
@@ -34,7 +34,7 @@ CE_HOST_DEVICE ce_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
 
 /* Derives a new key from a key and a number. The mixing function is SplitMix64's (Steele, Lea and Flood, OOPSLA 2014):
  * every input bit influences every output bit. */
-CE_HOST_DEVICE uint64_t cs_rng_mix(uint64_t key, uint64_t number)
+CE_HOST_DEVICE uint64_t ce_rng_mix(uint64_t key, uint64_t number)
 {
     uint64_t x = key + 0x9e3779b97f4a7c15u * (number + 1);
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;

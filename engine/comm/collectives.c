@@ -242,7 +242,7 @@ static ce_call uneven_call(const cs_comm *comm, int what, const int64_t *counts,
     uint64_t hash = 1;
     for (int i = 0; i < comm->world.size; i++) {
         ce_comm_check(comm, what, counts[i], dtype, op);
-        hash = cs_rng_mix(hash, (uint64_t)counts[i]);
+        hash = ce_rng_mix(hash, (uint64_t)counts[i]);
         call.count += counts[i];
     }
     call.root = (int32_t)(hash & INT32_MAX);

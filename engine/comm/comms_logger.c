@@ -199,7 +199,7 @@ static bool ranks_agree(const ce_comms_logger *logger, cs_comm *comm)
 {
     uint64_t sum = 0;
     for (int i = 0; i < collective_count(logger); i++)
-        sum = cs_rng_mix(sum, (uint64_t)logger->entries[i].operation ^ logger->entries[i].bytes << 4) +
+        sum = ce_rng_mix(sum, (uint64_t)logger->entries[i].operation ^ logger->entries[i].bytes << 4) +
               (uint64_t)logger->entries[i].count;
     int64_t same[2] = { (int64_t)(sum >> 1), -(int64_t)(sum >> 1) };
     cs_comm_all_reduce(comm, same, 2, CS_I64, CS_MIN);

@@ -151,7 +151,7 @@ static void derive_dropout_keys(cs_engine *engine, const cs_batch *batch)
     uint64_t seed = ce_rng_key((uint64_t)engine->settings->seed, "dropout");
     for (int64_t b = 0; b < batch->inputs.shape[0]; b++)
         engine->keys[b] =
-            cs_rng_mix(seed, (uint64_t)(batch->samples ? batch->samples[b] : ce_forward_sample(engine, b)));
+            ce_rng_mix(seed, (uint64_t)(batch->samples ? batch->samples[b] : ce_forward_sample(engine, b)));
 }
 
 static void compute_losses(cs_engine *engine, const cs_batch *batch)

@@ -39,13 +39,13 @@ static void begin(cs_engine *engine, const ce_forward_input *input)
     if (!engine->graphs)
         return;
     if (!input) {
-        ce_device_graph_begin(engine->device, cs_rng_mix(engine->graph_key, 1));
+        ce_device_graph_begin(engine->device, ce_rng_mix(engine->graph_key, 1));
         return;
     }
-    uint64_t shape = cs_rng_mix((uint64_t)input->inputs.shape[0], (uint64_t)cs_columns(input->inputs));
+    uint64_t shape = ce_rng_mix((uint64_t)input->inputs.shape[0], (uint64_t)cs_columns(input->inputs));
     if (input->mode != CE_PASS_TRAINING)
         return;
-    engine->graph_key = cs_rng_mix(cs_rng_mix(shape, input->starts.data != NULL), engine->micro == 0);
+    engine->graph_key = ce_rng_mix(ce_rng_mix(shape, input->starts.data != NULL), engine->micro == 0);
     if (!engine->uncaptured)
         ce_device_graph_begin(engine->device, engine->graph_key);
 }

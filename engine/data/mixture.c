@@ -55,6 +55,6 @@ ce_mixture_place ce_mixture_at(const ce_mixture *mixture, uint64_t seed, int64_t
     int64_t share = mixture->first[set + 1] - mixture->first[set], windows = mixture->windows[set];
     /* number of windows of this set that earlier positions read */
     int64_t read = epoch * share + slot - mixture->first[set];
-    return (ce_mixture_place){ (int)set, ce_windows_permute(cs_rng_mix(seed, (uint64_t)set + 1), read / windows,
+    return (ce_mixture_place){ (int)set, ce_windows_permute(ce_rng_mix(seed, (uint64_t)set + 1), read / windows,
                                                             windows, read % windows) };
 }

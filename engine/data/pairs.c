@@ -81,9 +81,9 @@ uint64_t ce_pairs_mark(const ce_pairs *pairs, const ce_tokens *tokens, uint64_t 
 {
     for (int64_t k = 0; k < 2 * pairs->count; k++) {
         ce_range of = ce_tokens_range(tokens, pairs->first[k / 2] + k % 2);
-        mark = cs_rng_mix(mark, (uint64_t)(answer_at(tokens, of) - of.from));
+        mark = ce_rng_mix(mark, (uint64_t)(answer_at(tokens, of) - of.from));
         for (int64_t at = of.from; at < of.to; at++)
-            mark = cs_rng_mix(mark, (uint64_t)ce_tokens_at(tokens, at));
+            mark = ce_rng_mix(mark, (uint64_t)ce_tokens_at(tokens, at));
     }
     return mark;
 }

@@ -58,8 +58,8 @@ static uint64_t scatter(uint64_t key, uint64_t rows, uint64_t columns, uint64_t 
 {
     uint64_t row = place / columns, column = place % columns;
     for (uint64_t round = 0; round < ROUNDS; round += 2) {
-        row = (row + cs_rng_mix(cs_rng_mix(key, round), column) % rows) % rows;
-        column = (column + cs_rng_mix(cs_rng_mix(key, round + 1), row) % columns) % columns;
+        row = (row + ce_rng_mix(ce_rng_mix(key, round), column) % rows) % rows;
+        column = (column + ce_rng_mix(ce_rng_mix(key, round + 1), row) % columns) % columns;
     }
     return row * columns + column;
 }
@@ -68,7 +68,7 @@ int64_t ce_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t 
 {
     CE_ASSERT(index >= 0);
     CE_ASSERT(index < count);
-    uint64_t key = cs_rng_mix(ce_rng_key(seed, "data.shuffle"), (uint64_t)epoch);
+    uint64_t key = ce_rng_mix(ce_rng_key(seed, "data.shuffle"), (uint64_t)epoch);
     uint64_t total = (uint64_t)count, rows = ceil_root(total), columns = (total + rows - 1) / rows;
     uint64_t place = (uint64_t)index;
     do
@@ -285,16 +285,16 @@ uint64_t ce_windows_mark(const ce_windows *windows)
     uint64_t mark = ce_rng_key((uint64_t)windows->seq_len, "data.mark");
     for (int64_t i = 0; i < windows->shard_count; i++) {
         const ce_tokens *tokens = &windows->shards[i].tokens;
-        mark = cs_rng_mix(mark, (uint64_t)tokens->count);
+        mark = ce_rng_mix(mark, (uint64_t)tokens->count);
         if (windows->pairs) {
             mark = ce_pairs_mark(&windows->shards[i].pairs, tokens, mark);
             continue;
         }
         for (int64_t at = 0; at < MARKED && at < tokens->count; at++)
-            mark = cs_rng_mix(mark, (uint64_t)ce_tokens_at(tokens, sampled(tokens->count, at)));
+            mark = ce_rng_mix(mark, (uint64_t)ce_tokens_at(tokens, sampled(tokens->count, at)));
         const ce_fill *plan = &windows->shards[i].fill;
         for (int64_t at = 0; at < MARKED && at < plan->piece_count; at++)
-            mark = cs_rng_mix(mark, (uint64_t)plan->pieces[sampled(plan->piece_count, at)].from);
+            mark = ce_rng_mix(mark, (uint64_t)plan->pieces[sampled(plan->piece_count, at)].from);
     }
     return mark;
 }

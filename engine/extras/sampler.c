@@ -44,7 +44,7 @@ cs_status cs_sampler_weigh(double *cumulative, const double *weights, int64_t co
  * of weight 0 has no interval. */
 static int64_t draw(const cs_sampler *s, int64_t entry)
 {
-    uint64_t key = cs_rng_mix(ce_rng_key(s->seed, "sampler"), (uint64_t)s->epoch);
+    uint64_t key = ce_rng_mix(ce_rng_key(s->seed, "sampler"), (uint64_t)s->epoch);
     double point = ce_rng_uniform(key, (uint64_t)entry) * s->cumulative[s->count - 1];
     int64_t low = 0, high = s->count - 1;
     while (low < high) {

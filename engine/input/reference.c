@@ -66,7 +66,7 @@ static uint64_t hash_parameters(cs_engine *engine)
     }
     int64_t part = (int64_t)(hash >> 16); /* The shift makes sure that the sum over ranks does not overflow. */
     cs_comm_all_reduce(engine->comm, &part, 1, CS_I64, CS_SUM);
-    return cs_rng_mix((uint64_t)part, 0) | 1;
+    return ce_rng_mix((uint64_t)part, 0) | 1;
 }
 
 /* Loads the reference model's parameters into the memory of the trained model's parameters. */
@@ -99,10 +99,10 @@ static uint64_t name_of(const cs_data *data)
 {
     const ce_precision *types = &data->engine->settings->precision;
     const double ld_alpha = data->engine->settings->preference.ld_alpha;
-    uint64_t name = cs_rng_mix(data->engine->reference_mark, ce_windows_mark(data->windows));
+    uint64_t name = ce_rng_mix(data->engine->reference_mark, ce_windows_mark(data->windows));
     if (ld_alpha < 1)
-        name = cs_rng_mix(name, (uint64_t)(ld_alpha * 0x1p53));
-    return cs_rng_mix(cs_rng_mix(name, (uint64_t)types->values), (uint64_t)types->products);
+        name = ce_rng_mix(name, (uint64_t)(ld_alpha * 0x1p53));
+    return ce_rng_mix(ce_rng_mix(name, (uint64_t)types->values), (uint64_t)types->products);
 }
 
 static char *path_of(const cs_data *data)

@@ -55,7 +55,7 @@ static void add_noise(const cs_embed *embed, cs_pass *pass, cs_tensor y)
         return;
     double size = alpha / sqrt((double)cs_pass_length(pass) * (double)cs_columns(y));
     cs_op_add_noise(cs_pass_stream(pass), y, (float)size,
-                    ce_residual_dropout_rows(pass, 1, cs_rng_mix(embed->place, NOISE), y));
+                    ce_residual_dropout_rows(pass, 1, ce_rng_mix(embed->place, NOISE), y));
 }
 
 void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y)

@@ -108,7 +108,7 @@ int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_
     if (how->temperature > 0) {
         for (int64_t i = 0; i < count; i++)
             all[i].weight = exp((all[i].weight - best.weight) / how->temperature);
-        uint64_t key = cs_rng_mix(ce_rng_key((uint64_t)how->seed, "sample"), (uint64_t)text);
+        uint64_t key = ce_rng_mix(ce_rng_key((uint64_t)how->seed, "sample"), (uint64_t)text);
         bool cuts = how->top_k > 0 || how->top_p < 1;
         token = draw(all, cuts ? cut(all, count, how) : count, ce_rng_uniform(key, (uint64_t)place));
     }

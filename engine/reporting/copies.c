@@ -56,7 +56,7 @@ static void hash_state(cs_engine *engine, ce_shard *shard, const ce_unit_entry *
             hashes[MASTER] += hash_part(engine, held, part, key);
         held.dtype = piece->slot_dtype;
         for (uint64_t slot = 0; slot < CE_OPTIM_SLOTS && (held.data = piece->slots[slot]); slot++)
-            hashes[STATE] += hash_part(engine, held, part, cs_rng_mix(key, slot));
+            hashes[STATE] += hash_part(engine, held, part, ce_rng_mix(key, slot));
     }
 }
 
@@ -145,7 +145,7 @@ static uint64_t hash_tensor(cs_tensor x, uint64_t key)
     for (int64_t i = 0; x.data && i < cs_count(x); i++) {
         uint32_t bits;
         memcpy(&bits, (const char *)x.data + (size_t)i * sizeof bits, sizeof bits);
-        hash = cs_rng_mix(hash, bits);
+        hash = ce_rng_mix(hash, bits);
     }
     return hash;
 }
@@ -157,7 +157,7 @@ static void check_samples(cs_engine *engine, const cs_batch *batch)
     const cs_tensor parts[] = { batch->inputs, batch->targets, batch->starts, batch->references };
     uint64_t hash = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        hash = hash_tensor(parts[i], cs_rng_mix(hash, i));
+        hash = hash_tensor(parts[i], ce_rng_mix(hash, i));
     int64_t mine = (int64_t)hash;
     CE_FREED int64_t *all = ce_must_alloc((size_t)engine->mesh.size[CE_AXIS_TP] * sizeof *all);
     cs_comm_all_gather(engine->tp.comm, all, &mine, 1, CS_I64);

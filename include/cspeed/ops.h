@@ -221,6 +221,13 @@ void cs_op_patches(cs_stream *stream, cs_tensor columns, cs_tensor image, cs_pat
 /* dimage = for each pixel the sum of the elements of dcolumns that were copied from it. */
 void cs_op_patches_grad(cs_stream *stream, cs_tensor dimage, cs_tensor dcolumns, cs_patches shape);
 
+/* The random functions of the engine: a number depends on its key and its place alone, not on earlier calls or on ranks.
+ * cs_rng_philox writes the 128 random bits of (key, counter): Philox4x32-10 of Salmon et al. 2011, with the key's and the
+ * counter's low halves first. cs_rng_mix derives a key from a key and a number by SplitMix64 (Steele et al. 2014): the keys
+ * of cs_pass_keys, mixed with a number for each use, give noise that is the same on any number of ranks. */
+void cs_rng_philox(uint64_t key, uint64_t counter, uint32_t words[4]);
+uint64_t cs_rng_mix(uint64_t key, uint64_t number);
+
 /* Parameters of a dropout. The random bits depend only on the sample's key, on `place` and on the element's index e in
  * the sample. So these bits are the same for any number of ranks, for any batch size, and in recomputation. Each
  * element uses 16 bits, so a block of the generator Philox serves 8 elements: element e takes 32-bit word e % 8 / 2 of

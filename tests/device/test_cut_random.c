@@ -16,7 +16,7 @@ static uint64_t keys[3]; /* the random keys of the samples */
 static cs_dropout dropout_of(float rate, int64_t batch)
 {
     for (uint64_t b = 0; b < 3; b++)
-        keys[b] = cs_rng_mix(77, b);
+        keys[b] = ce_rng_mix(77, b);
     return (cs_dropout){ .rate = rate, .place = 5, .keys = near_at(cs_vector(keys, CS_I64, 3)).data, .batch = batch };
 }
 

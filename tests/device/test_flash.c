@@ -22,7 +22,7 @@ static uint64_t keys[4]; /* each sample's key for the random numbers of dropout 
 static void open_threads(int threads)
 {
     for (uint64_t b = 0; b < 4; b++)
-        keys[b] = cs_rng_mix(77, b);
+        keys[b] = ce_rng_mix(77, b);
     device = near_open(threads);
     chosen = device->isa;
     stream = ce_device_stream(device, CE_COMPUTE);

@@ -4,7 +4,6 @@
 #include "near.h"
 #include "suite.h"
 
-#include "base/rng.h"
 #include "cspeed/ops.h"
 #include "device/device.h"
 
@@ -248,6 +247,28 @@ START_TEST(operations_agree_with_plain_loops)
 }
 END_TEST
 
+/* Computes a dropout by the public random functions, as ops.h says. */
+START_TEST(dropout_follows_from_the_random_functions)
+{
+    enum { B = 2, N = 6, C = 50, EACH = N / B * C };
+    cs_tensor x = near_random(CS_F32, N, C, 1, 1), y = near_new(CS_F32, N, C), keys = near_new(CS_F32, B, 2);
+    uint64_t *key = keys.data;
+    double *want = near_doubles(x);
+    key[0] = 11, key[1] = 12;
+    for (int i = 0; i < N * C; i++) {
+        uint32_t words[4], e = (uint32_t)(i % EACH);
+        cs_rng_philox(cs_rng_mix(key[i / EACH], 5), e / 8, words);
+        want[i] *= (words[e % 8 / 2] >> e % 2 * 16 & 0xffff) >= 0.25 * 65536 ? 1 / 0.75 : 0;
+    }
+    stream = ce_device_stream(near_open(1), CE_COMPUTE);
+    cs_op_dropout(stream, near_at(y), near_at(x),
+                  (cs_dropout){ .rate = 0.25f, .place = 5, .keys = near_at(keys).data, .batch = B });
+    is_near("dropout", y, want, 1e-7);
+    near_free(x), near_free(y), near_free(keys);
+    near_close();
+}
+END_TEST
+
 /* ---- figures of PyTorch ---- */
 
 static golden *file;
@@ -406,4 +427,5 @@ START_TEST(figures_equal_those_of_pytorch)
 }
 END_TEST
 
-SUITE_MAIN("general", operations_agree_with_plain_loops, figures_equal_those_of_pytorch)
+SUITE_MAIN("general", operations_agree_with_plain_loops, dropout_follows_from_the_random_functions,
+           figures_equal_those_of_pytorch)

@@ -154,7 +154,7 @@ static cs_tensor device_keys(void)
 /* The number that is added to an element of a sample. */
 static double noise_of(int64_t sample, int64_t element, double size)
 {
-    ce_rng_block block = cs_rng_philox(cs_rng_mix(keys[sample], 77), (uint64_t)element / 8);
+    ce_rng_block block = ce_rng_philox(ce_rng_mix(keys[sample], 77), (uint64_t)element / 8);
     uint32_t bits = block.word[element % 8 / 2] >> element % 2 * 16 & 0xffff;
     return size * ((bits + 0.5) / 32768 - 1);
 }

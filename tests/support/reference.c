@@ -80,7 +80,7 @@ double reference_gelu_slope(double x)
 float reference_normal(uint64_t key, uint64_t index)
 {
     /* The four words of a random block form two pairs, and each pair gives two normal numbers. */
-    ce_rng_block block = cs_rng_philox(key, index / 4);
+    ce_rng_block block = ce_rng_philox(key, index / 4);
     int pair = (int)(index % 4 / 2);
     double angle = 6.283185307179586 * ((double)block.word[2 * pair] * 0x1p-32);
     double first = ((double)block.word[2 * pair + 1] + 0.5) * 0x1p-32;
@@ -92,7 +92,7 @@ double reference_keep(uint64_t key, uint64_t place, uint64_t element, float rate
 {
     if (rate == 0)
         return 1;
-    ce_rng_block block = cs_rng_philox(cs_rng_mix(key, place), element / 8);
+    ce_rng_block block = ce_rng_philox(ce_rng_mix(key, place), element / 8);
     uint32_t bits = block.word[element % 8 / 2] >> (element % 2 ? 16 : 0) & 0xffff;
     return bits >= lrintf(rate * 65536) ? 1 / (1 - (double)rate) : 0;
 }

@@ -226,11 +226,11 @@ static void enter(connection *conn)
 static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t count, int more)
 {
     connection *conn = comm->private_data;
-    uint64_t where = cs_rng_mix((uint64_t)(uintptr_t)out, (uint64_t)(uintptr_t)in);
-    uint64_t what = cs_rng_mix((uint64_t)comm->call.what, (uint64_t)more);
+    uint64_t where = ce_rng_mix((uint64_t)(uintptr_t)out, (uint64_t)(uintptr_t)in);
+    uint64_t what = ce_rng_mix((uint64_t)comm->call.what, (uint64_t)more);
     stop_if_ending(conn);
     atomic_store(&conn->doing, comm->call.what);
-    if (ce_cuda_replays(cs_rng_mix(cs_rng_mix(where, what), (uint64_t)count)))
+    if (ce_cuda_replays(ce_rng_mix(ce_rng_mix(where, what), (uint64_t)count)))
         return NULL;
     enter(conn);
     return conn;

@@ -19,7 +19,7 @@ enum { MIN_ELEMENTS = 8192, BLOCK = 8 /* BLOCK: number of elements whose random 
 
 uint64_t ce_dropout_key(cs_dropout dropout, int64_t sample)
 {
-    return cs_rng_mix(dropout.keys[sample], dropout.place);
+    return ce_rng_mix(dropout.keys[sample], dropout.place);
 }
 
 uint32_t ce_dropout_threshold(cs_dropout dropout)
@@ -42,7 +42,7 @@ static inline word_lanes product_of(word_lanes words, uint32_t factor)
 #endif
 }
 
-/* Computes cs_rng_philox for TOGETHER consecutive counters, the first of which is `counter`. The four words of a
+/* Computes ce_rng_philox for TOGETHER consecutive counters, the first of which is `counter`. The four words of a
  * counter are consecutive in `to`. */
 static void philox_block(uint32_t *restrict to, uint64_t key, uint64_t counter)
 {

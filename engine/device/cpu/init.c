@@ -18,7 +18,7 @@ typedef struct {
 /* Computes the normal values of the elements 4 * counter to 4 * counter + 3. */
 static void draw_normals(float *four, uint64_t key, uint64_t counter)
 {
-    ce_rng_block block = cs_rng_philox(key, counter);
+    ce_rng_block block = ce_rng_philox(key, counter);
     for (int pair = 0; pair < 2; pair++) {
         double angle = 6.283185307179586 * ((double)block.word[2 * pair] * 0x1p-32), sine, cosine;
         double reach = sqrt(-2 * log(((double)block.word[2 * pair + 1] + 0.5) * 0x1p-32));

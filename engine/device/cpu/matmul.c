@@ -225,7 +225,7 @@ static uint64_t hash_of(const ce_matmul_shape *shape)
                               p->beta != 0, p->transpose_a, p->transpose_b, shape->dtype, shape->to, shape->bias };
     uint64_t hash = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        hash = cs_rng_mix(hash, (uint64_t)parts[i]);
+        hash = ce_rng_mix(hash, (uint64_t)parts[i]);
     return hash;
 }
 

@@ -117,7 +117,7 @@ template <int columns>
 __device__ inline void ce_attention_dropout_mask(uint8_t *kept, const ce_attention_job &job, int sample, int head,
                                                  int t, int j, int rows)
 {
-    uint64_t key = cs_rng_mix(job.keys[sample], job.place);
+    uint64_t key = ce_rng_mix(job.keys[sample], job.place);
     for (int i = (int)threadIdx.x; i < rows * (columns / 8); i += (int)blockDim.x) {
         uint64_t row = (uint64_t)((job.first + head) * job.length + t + i / (columns / 8));
         uint64_t element = row * (uint64_t)job.length + (uint64_t)(j + i % (columns / 8) * 8);

@@ -167,7 +167,7 @@ static uint64_t run_hash(const struct ce_cudnn *cudnn, const choice *made, const
     const void *places[] = { given->qkv.data, given->y.data, given->lse.data, given->dy.data, given->dqkv.data };
     uint64_t hash = (uint64_t)(made - cudnn->choices);
     for (int i = 0; i < 5; i++)
-        hash = cs_rng_mix(hash, (uint64_t)(uintptr_t)places[i]);
+        hash = ce_rng_mix(hash, (uint64_t)(uintptr_t)places[i]);
     return hash;
 }
 

@@ -29,7 +29,7 @@ inline ce_draw ce_draw_of(cs_dropout dropout, int64_t count)
 /* Applies dropout to eight values. values[i] is element first + i of the sample, and `first` is a multiple of 8. */
 __device__ inline void ce_draw_apply(float *values, ce_draw draw, int64_t sample, int64_t first)
 {
-    ce_rng_block block = cs_rng_philox(cs_rng_mix(draw.keys[sample], draw.place), (uint64_t)first / CE_RUN);
+    ce_rng_block block = ce_rng_philox(ce_rng_mix(draw.keys[sample], draw.place), (uint64_t)first / CE_RUN);
 #pragma unroll
     for (int i = 0; i < CE_RUN; i++) {
         uint32_t bits = block.word[i / 2] >> i % 2 * 16 & 0xffff;
@@ -40,7 +40,7 @@ __device__ inline void ce_draw_apply(float *values, ce_draw draw, int64_t sample
 /* Returns bits: bit n is set if dropout keeps element 8 * counter + n. */
 __device__ inline uint32_t ce_draw_kept_by(uint64_t key, uint64_t counter, uint32_t threshold)
 {
-    ce_rng_block block = cs_rng_philox(key, counter);
+    ce_rng_block block = ce_rng_philox(key, counter);
     uint32_t kept = 0;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -71,8 +71,8 @@ __device__ inline void ce_draw_apply_anywhere(float *values, ce_draw draw, int64
 #pragma unroll
     for (int i = 0; i < CE_RUN && first + i < end; i++) {
         int64_t index = (first + i) % draw.sample;
-        uint64_t key = cs_rng_mix(draw.keys[(first + i) / draw.sample], draw.place);
-        ce_rng_block block = cs_rng_philox(key, (uint64_t)index / CE_RUN);
+        uint64_t key = ce_rng_mix(draw.keys[(first + i) / draw.sample], draw.place);
+        ce_rng_block block = ce_rng_philox(key, (uint64_t)index / CE_RUN);
         int part = (int)(index % CE_RUN);
         /* a loop selects the word, because an array with an index known only at run time would be in local memory */
         uint32_t word = block.word[0];

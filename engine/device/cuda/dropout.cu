@@ -14,7 +14,7 @@ struct row_part {
 static __device__ void apply_to_columns(float *values, const ce_draw &draw, row_part part, int64_t sample,
                                         int64_t first)
 {
-    uint64_t key = cs_rng_mix(draw.keys[sample], draw.place);
+    uint64_t key = ce_rng_mix(draw.keys[sample], draw.place);
     uint32_t kept = 0;
     for (int done = 0, count; done < CE_RUN; done += count) {
         int64_t row = (first + done) / part.columns, column = (first + done) % part.columns;
@@ -64,7 +64,7 @@ extern "C" void ce_cuda_add_dropout(cs_device *device, cs_tensor y, cs_tensor a,
 /* Returns the 16 random bits of an element of a sample. */
 static __device__ uint32_t bits_of(uint64_t key, uint64_t element)
 {
-    ce_rng_block block = cs_rng_philox(key, element / CE_RUN);
+    ce_rng_block block = ce_rng_philox(key, element / CE_RUN);
     int part = (int)(element % CE_RUN);
     uint32_t word = block.word[0];
     for (int w = 1; w < CE_RUN / 2; w++)
@@ -82,7 +82,7 @@ static __global__ void __launch_bounds__(CE_RUN_THREADS)
             if (!ce_run_has(at + i, ce_run_all(flat)))
                 continue;
             int64_t inside = (at + i) % draw.sample;
-            uint64_t key = cs_rng_mix(draw.keys[(at + i) / draw.sample], draw.place);
+            uint64_t key = ce_rng_mix(draw.keys[(at + i) / draw.sample], draw.place);
             int64_t element = inside / part.columns * part.width + part.from + inside % part.columns;
             float bits = (float)bits_of(key, (uint64_t)element);
             values[i] += size * (bits + 0.5f - 32768.0f) / 32768.0f;

@@ -89,7 +89,7 @@ bool ce_cuda_replays(uint64_t what)
 {
     if (!active)
         return false;
-    active->hash = cs_rng_mix(active->hash, what);
+    active->hash = ce_rng_mix(active->hash, what);
     return !active->capturing;
 }
 
@@ -134,7 +134,7 @@ bool ce_cuda_graph_waits(const cs_stream *stream, ce_event event)
     if (event.sequence < active->first[from])
         return true;
     uint64_t at = event.sequence - active->first[from];
-    if (!ce_cuda_replays(cs_rng_mix((uint64_t)from, at)))
+    if (!ce_cuda_replays(ce_rng_mix((uint64_t)from, at)))
         CE_CUDA(cudaStreamWaitEvent(ce_cuda_stream(stream), active->events[from][at], 0));
     return true;
 }

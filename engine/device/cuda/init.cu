@@ -15,7 +15,7 @@ enum { TOGETHER = 4, THREADS = 256 };
 /* Computes four normal numbers by the Box-Muller transform. */
 static __device__ void draw_normals(float *four, uint64_t key, uint64_t counter)
 {
-    ce_rng_block block = cs_rng_philox(key, counter);
+    ce_rng_block block = ce_rng_philox(key, counter);
 #pragma unroll
     for (int pair = 0; pair < 2; pair++) {
         double angle = 6.283185307179586 * ((double)block.word[2 * pair] * 0x1p-32), sine, cosine;
@@ -28,7 +28,7 @@ static __device__ void draw_normals(float *four, uint64_t key, uint64_t counter)
 
 static __device__ float uniform_at(uint64_t key, uint64_t element)
 {
-    ce_rng_block block = cs_rng_philox(key, element);
+    ce_rng_block block = ce_rng_philox(key, element);
     uint64_t bits = (uint64_t)block.word[1] << 32 | block.word[0];
     return (float)(2 * ((double)(bits >> 11) * 0x1p-53) - 1);
 }

@@ -76,7 +76,7 @@ template <typename T> uint64_t ce_launch_hash(uint64_t hash, const T &argument)
     uint64_t words[(bytes + 7) / 8] = {};
     memcpy(words, &argument, bytes);
     for (uint64_t word : words)
-        hash = cs_rng_mix(hash, word);
+        hash = ce_rng_mix(hash, word);
     return hash;
 }
 

@@ -181,9 +181,9 @@ cublasStatus_t ce_cuda_plan_run(cs_device *device, const ce_cuda_plan *plan, con
 static uint64_t run_hash(const ce_cuda_products *products, const ce_cuda_plan *plan, const ce_cuda_operands *on)
 {
     const void *operands[] = { on->a, on->b, on->bias, on->c, on->pre, on->sums };
-    uint64_t hash = cs_rng_mix((uint64_t)(plan - products->plans), on->add);
+    uint64_t hash = ce_rng_mix((uint64_t)(plan - products->plans), on->add);
     for (size_t i = 0; i < sizeof operands / sizeof *operands; i++)
-        hash = cs_rng_mix(hash, (uint64_t)(uintptr_t)operands[i]);
+        hash = ce_rng_mix(hash, (uint64_t)(uintptr_t)operands[i]);
     return hash;
 }
 

@@ -99,14 +99,14 @@ void ce_cuda_sync(cs_stream *stream)
 
 void ce_cuda_copy(cs_stream *stream, void *to, const void *from, size_t bytes)
 {
-    uint64_t what = cs_rng_mix(cs_rng_mix((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from), bytes);
+    uint64_t what = ce_rng_mix(ce_rng_mix((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from), bytes);
     if (!ce_cuda_replays(what))
         CE_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, ce_cuda_stream(stream)));
 }
 
 void ce_cuda_clear(cs_device *device, void *memory, size_t bytes)
 {
-    if (!ce_cuda_replays(cs_rng_mix((uint64_t)(uintptr_t)memory, bytes)))
+    if (!ce_cuda_replays(ce_rng_mix((uint64_t)(uintptr_t)memory, bytes)))
         CE_CUDA(cudaMemsetAsync(memory, 0, bytes, ce_cuda_compute(device)));
 }
 
