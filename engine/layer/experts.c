@@ -29,6 +29,14 @@ static cs_param *declare_matrix(cs_unit *unit, const char *full, int64_t rows, i
     return with ? with : made;
 }
 
+/* Returns this rank's columns of a matrix in which gate and up alternate. */
+static ce_cut_part pairs_of(ce_cut_part inner)
+{
+    inner.from *= 2;
+    inner.count *= 2;
+    return inner;
+}
+
 /* Declares gate and up of expert e, as one matrix or as two. */
 static void declare_gate_up(cs_experts *experts, cs_unit *unit, const char *name, int64_t e,
                             const cs_experts_sizes *sizes)
@@ -43,11 +51,9 @@ static void declare_gate_up(cs_experts *experts, cs_unit *unit, const char *name
     }
     if (sizes->up)
         return;
-    inner.from *= 2;
-    inner.count *= 2;
     snprintf(full, sizeof full, "%s.experts.%lld.%s.weight", name, (long long)e, sizes->gate);
     experts->gate_up =
-        declare_matrix(unit, full, sizes->width, 2 * sizes->hidden, 1, inner, sizes->init, experts->gate_up);
+        declare_matrix(unit, full, sizes->width, 2 * sizes->hidden, 1, pairs_of(inner), sizes->init, experts->gate_up);
 }
 
 static void declare_down(cs_experts *experts, cs_unit *unit, const char *name, int64_t e, const cs_experts_sizes *sizes)
@@ -66,10 +72,8 @@ static void declare_biases(cs_experts *experts, cs_unit *unit, const char *name,
     ce_cut_part inner = ce_cut_share(sizes->hidden, unit->model->tp);
     const cs_init zero = { CS_ZEROS, 0 };
     char full[160];
-    inner.from *= 2;
-    inner.count *= 2;
     snprintf(full, sizeof full, "%s.experts.%s_bias", name, sizes->gate);
-    experts->gate_up_bias = declare_matrix(unit, full, sizes->count, 2 * sizes->hidden, 1, inner, zero, NULL);
+    experts->gate_up_bias = declare_matrix(unit, full, sizes->count, 2 * sizes->hidden, 1, pairs_of(inner), zero, NULL);
     snprintf(full, sizeof full, "%s.experts.%s_bias", name, sizes->down);
     experts->down_bias = cs_unit_param(unit, full, sizes->count, sizes->width, zero);
     cs_param_overwrites(experts->down_bias, experts->down_bias);
@@ -175,6 +179,25 @@ static cs_tensor add_shared(const cs_experts *experts, cs_pass *pass, cs_tensor 
     return sum;
 }
 
+/* Computes the rows of all slots: h before the activation function, and the result. */
+static cs_tensor compute(const cs_experts *experts, cs_pass *pass, cs_tensor h, cs_tensor own_x, cs_tensor factors,
+                         const cs_routing *routing)
+{
+    cs_stream *stream = cs_pass_stream(pass);
+    cs_tensor g = cs_pass_make(pass, h.dtype, cs_rows(h), experts->hidden), own_y = cs_pass_like(pass, own_x);
+    cs_op_experts(stream, h, own_x, ce_linear_factor(pass, gate_up_of(experts, experts->gate_up->value)),
+                  experts->layout, routing);
+    if (experts->gate_up_bias)
+        cs_op_expert_bias(stream, h, experts->gate_up_bias->value, (cs_tensor){ 0 }, routing);
+    activate(experts, pass, g, h);
+    cs_op_scale_rows(stream, g, g, factors, false);
+    cs_op_experts(stream, own_y, g, ce_linear_factor(pass, down_of(experts, experts->down->value)), experts->layout,
+                  routing);
+    if (adds_down_bias(experts))
+        cs_op_expert_bias(stream, own_y, experts->down_bias->value, factors, routing);
+    return own_y;
+}
+
 cs_tensor cs_experts_forward(const cs_experts *experts, cs_pass *pass, cs_tensor x)
 {
     cs_stream *stream = cs_pass_stream(pass);
@@ -187,21 +210,10 @@ cs_tensor cs_experts_forward(const cs_experts *experts, cs_pass *pass, cs_tensor
     cs_tensor factors = cs_pass_make(pass, experts->rounded ? dtype : CS_F32, slots, 1);
     cs_tensor own_x = cs_pass_make(pass, dtype, slots, cs_columns(x));
     cs_tensor h = cs_pass_make(pass, dtype, slots, 2 * experts->hidden);
-    cs_tensor g = cs_pass_make(pass, dtype, slots, experts->hidden);
-    cs_tensor own_y = cs_pass_like(pass, own_x), y = cs_pass_like(pass, x);
+    cs_tensor y = cs_pass_like(pass, x);
     cs_op_route(stream, &routing, factors, logits, experts->normalized);
     cs_op_take_slots(stream, own_x, x, &routing);
-    cs_op_experts(stream, h, own_x, ce_linear_factor(pass, gate_up_of(experts, experts->gate_up->value)),
-                  experts->layout, &routing);
-    if (experts->gate_up_bias)
-        cs_op_expert_bias(stream, h, experts->gate_up_bias->value, (cs_tensor){ 0 }, &routing);
-    activate(experts, pass, g, h);
-    cs_op_scale_rows(stream, g, g, factors, false);
-    cs_op_experts(stream, own_y, g, ce_linear_factor(pass, down_of(experts, experts->down->value)), experts->layout,
-                  &routing);
-    if (adds_down_bias(experts))
-        cs_op_expert_bias(stream, own_y, experts->down_bias->value, factors, &routing);
-    cs_op_add_slots(stream, y, own_y, &routing);
+    cs_op_add_slots(stream, y, compute(experts, pass, h, own_x, factors, &routing), &routing);
     cs_tensor kept[] = { logits, routing.rows, routing.slots, routing.bounds, factors, h, own_rows };
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         cs_pass_keep(pass, kept[i]);
