@@ -176,21 +176,13 @@ static cs_status check_fixed(describing *d)
                   { ".expert_count", 0 },
                   { ".expert_used_count", 0 },
                   { ".rope.freq_base_swa", 10000 },
-                  { ".pooling_type", 0 },
-                  { "split.count", 1 },
-                  { "split.no", 0 } };
+                  { ".pooling_type", 0 } };
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         const json_t *value = take(d, fixed[i].key);
         double number = json_is_boolean(value) ? json_is_true(value) : json_number_value(value);
         if (value && (json_is_string(value) || fabs(number - fixed[i].value) > 0))
-            return refuse(
-                d, fixed[i].key,
-                strncmp(fixed[i].key, "split.", 6) == 0
-                    ? "says that this is one of several files of a model: `llama-gguf-split --merge FIRST OUT` "
-                      "makes one file of them"
-                    : "has a value that is not supported");
+            return refuse(d, fixed[i].key, "has a value that is not supported");
     }
-    take(d, "split.tensors.count");
     const json_t *window = d->family->period ? NULL : take(d, ".attention.sliding_window");
     int64_t positions = json_integer_value(json_object_get(d->config, "max_position_embeddings"));
     if (window && json_integer_value(window) > 0 && json_integer_value(window) < positions)
@@ -235,6 +227,11 @@ static cs_status describe(describing *d)
 cs_status ce_gguf_config(json_t **config, const ce_gguf_file *file, const char *path)
 {
     describing d = { .file = file, .path = path };
+    if (json_integer_value(json_object_get(file->keys, "split.count")) > 1)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: %s, because it is one of several files of a model (split.count): "
+                       "`llama-gguf-split --merge FIRST OUT` makes one file of them",
+                       path);
     CE_TRY(ce_gguf_family_of_arch(&d.family, json_string_value(json_object_get(file->keys, "general.architecture"))));
     d.left = json_copy(file->keys);
     d.config = json_pack("{s:s, s:[s]}", "model_type", d.family->type, "architectures", d.family->class);

@@ -14,6 +14,7 @@ cs_status ce_gguf_vocabulary(json_t **tokenizer, json_t **settings, json_t **gen
                              const char *path);
 
 enum { CE_GGUF_PATH = 4096 };
+#define CE_GGUF_LINK "described.gguf" /* the link to the GGUF file, in the folder that describes it */
 /* Writes the folder with these files, and with a link to the GGUF file, in the cache ($XDG_CACHE_HOME/cspeed/gguf, or
  * ~/.cache/cspeed/gguf). Files that are there and differ are written again, so several processes may do this at once. */
 cs_status ce_gguf_folder(char folder[CE_GGUF_PATH], const char *path);

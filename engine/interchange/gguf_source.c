@@ -58,19 +58,18 @@ static int64_t count_at(const ce_gguf_file *file, const ce_gguf_family *family, 
     return json_integer_value(json_object_get(file->keys, name));
 }
 
-/* Sets form->head for the rows of q and k. */
+/* Sets form->head for the rows of q and k. The caller has checked that the number of heads is positive. */
 static cs_status divide_heads(ce_gguf_found *found, const ce_gguf_file *file, const ce_gguf_family *family)
 {
     int64_t heads = count_at(file, family, ".attention.head_count");
     int64_t keys = count_at(file, family, ".attention.head_count_kv");
-    int64_t count = ce_gguf_family_heads(family, found->name, heads, keys ? keys : heads);
+    int64_t count = ce_gguf_family_heads(family, found->name, heads, keys > 0 ? keys : heads);
     if (count == 0)
         return CS_OK;
     found->form.converted = true;
-    found->form.head = count > 0 ? found->shape[0] / count : 0;
+    found->form.head = found->shape[0] / count;
     found->form.columns = found->dims > 1 ? found->shape[1] : 1;
-    return count > 0 && found->shape[0] % count == 0 && found->form.head % 2 == 0 && found->dims < 3 &&
-                   found->form.head > 0
+    return found->shape[0] % count == 0 && found->form.head % 2 == 0 && found->dims < 3 && found->form.head > 0
                ? CS_OK
                : ce_fail(CS_BAD_FILE, "%s: tensor %s has %lld rows, which are not those of %lld heads", found->path,
                          found->name, (long long)found->shape[0], (long long)count);
@@ -96,6 +95,8 @@ static cs_status list(const ce_gguf_file *file, const char *path,
     ce_names unknown = { 0 };
     CE_TRY(ce_gguf_family_of_arch(&family, json_string_value(json_object_get(file->keys, "general.architecture"))));
     CE_TRY(ce_gguf_check_types(file, path));
+    if (count_at(file, family, ".attention.head_count") < 1)
+        return ce_fail(CS_BAD_FILE, "%s: %s.attention.head_count is no positive number", path, family->arch);
     for (int64_t i = 0; i < file->count; i++) {
         const ce_gguf_tensor *tensor = &file->tensors[i];
         char name[CE_GGUF_FAMILY_NAME];

@@ -11,6 +11,7 @@
 #include "checkpoint/convert.h"
 #include "base/files.h"
 #include "checkpoint/safetensors.h"
+#include "gguf/describe.h"
 #include "hub/hub.h"
 #include "interchange/weight_files.h"
 
@@ -406,7 +407,7 @@ void ce_huggingface_name_others(const ce_source *source, const char *folder)
     source = ce_mxfp4_inner(ce_four_bit_inner(source));
     folder_reader reader = { source->private_data, folder };
     if (!ce_files_holds(folder, CE_WEIGHTS_SINGLE) && !ce_files_holds(folder, CE_WEIGHTS_INDEX) &&
-        !ce_files_holds(folder, CE_WEIGHTS_GGUF))
+        !ce_files_holds(folder, CE_GGUF_LINK))
         ce_log(CE_LOG_NOTICE, "%s has neither " CE_WEIGHTS_SINGLE " nor an index: %s is read%s", folder,
                ce_huggingface_first_file(source), reader.weights->file_count > 1 ? ", and the shards after it" : "");
     ce_weight_files_others(&others, folder, is_read, &reader);

@@ -3,6 +3,7 @@
 #include "interchange/huggingface.h"
 #include "base/files.h"
 #include "base/must.h"
+#include "gguf/describe.h"
 #include "interchange/gguf.h"
 #include "interchange/peft.h"
 #include "base/log.h"
@@ -43,6 +44,11 @@ static cs_status choose(ce_source *source, ce_huggingface_output *all, ce_huggin
         return CS_OK;
     *config = all->config = ce_peft_config(lora, json_string_value(json_object_get(provenance, "model_folder")));
     all->adapter = true;
+    const char *base = json_string_value(json_object_get(provenance, "model_folder"));
+    if (base && ce_files_holds(base, CE_GGUF_LINK))
+        ce_log(
+            CE_LOG_INFO,
+            "the base model of these adapters is a GGUF file: PEFT needs the folder that `cspeed import` makes of it");
     if (!choice.typed)
         all->dtype = CS_F32;
     ce_peft_adapters(source, lora);

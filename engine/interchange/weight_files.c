@@ -4,6 +4,7 @@
 #include "base/must.h"
 #include "base/files.h"
 #include "checkpoint/other_formats.h"
+#include "gguf/describe.h"
 
 #include <dirent.h>
 #include <fnmatch.h>
@@ -291,8 +292,8 @@ static cs_status choose_set(ce_weight_files *chosen, const ce_weight_files *all,
         return status;
     if (chosen->count)
         return check_complete(chosen, folder);
-    if (ce_files_holds(folder, CE_WEIGHTS_GGUF)) {
-        add(chosen, CE_WEIGHTS_GGUF);
+    if (ce_files_holds(folder, CE_GGUF_LINK)) {
+        add(chosen, CE_GGUF_LINK);
         return CS_OK;
     }
     for (int i = 0; i < all->count; i++)

@@ -9,7 +9,6 @@
 
 #define CE_WEIGHTS_SINGLE "model.safetensors"
 #define CE_WEIGHTS_INDEX "model.safetensors.index.json"
-#define CE_WEIGHTS_GGUF "model.gguf" /* in the folder that describes a GGUF file (gguf/folder.h) */
 #define CE_WEIGHTS_ADAPTER "adapter_model.safetensors"
 
 /* Names of files in one folder, in alphabetical order. */
@@ -20,7 +19,7 @@ typedef struct {
 
 /* Sets `files` to the files to read: model.safetensors, as transformers prefers it; otherwise the index, which lists
  * the shards; otherwise the only safetensors file, or the only complete set of shards, whatever its name is; otherwise
- * model.gguf. If nothing
+ * the GGUF file that the folder describes (gguf/describe.h). If nothing
  * in the folder looks like weights, there are no files. Returns CS_UNSUPPORTED or CS_BAD_FILE, with a message that names
  * the file and says what to do, if there are files with weights and it is not clear which of them to read. */
 cs_status ce_weight_files_find(ce_weight_files *files, const char *folder);

@@ -157,26 +157,34 @@ END_TEST
 
 /* ---- vocabularies ---- */
 
-/* Makes a file that has only the keys of a vocabulary of 1000 tokens, and reads it. */
+/* Reads a file that has only these keys. */
+static void read_keys(ce_gguf_file *file, ce_gguf_keys *keys, char **text, const size_t *length)
+{
+    char *whole;
+    size_t size;
+    ce_must_finish(keys->out);
+    FILE *out = ce_must_stream(&whole, &size);
+    fwrite("GGUF\3\0\0\0", 1, 8, out);
+    ce_gguf_number(out, 0, 8);
+    ce_gguf_number(out, (uint64_t)keys->count, 8);
+    fwrite(*text, 1, *length, out);
+    ce_must_finish(out);
+    ck_assert_msg(ce_gguf_parse(file, whole, size, (int64_t)size, "a.gguf") == CS_OK, "%s", cs_error());
+    free(*text);
+    free(whole);
+}
+
+/* Writes the vocabulary of tokenizer.json, as that of a model with 1000 tokens, and reads it. */
 static void reread(ce_gguf_file *file)
 {
     json_t *config = json_pack("{ss}", "model_type", "llama");
     ce_gguf_output output = { .config = config, .tokenizer = "tokenizer.json", .chat = "a template" };
-    char *text, *whole;
-    size_t length, size;
+    char *text;
+    size_t length;
     ce_gguf_keys keys = { .out = ce_must_stream(&text, &length) };
     cs_status status = ce_gguf_tokenizer_keys(&keys, &output, 1000);
     ck_assert_msg(status == CS_OK, "%s", cs_error());
-    ce_must_finish(keys.out);
-    FILE *out = ce_must_stream(&whole, &size);
-    fwrite("GGUF\3\0\0\0", 1, 8, out);
-    ce_gguf_number(out, 0, 8);
-    ce_gguf_number(out, (uint64_t)keys.count, 8);
-    fwrite(text, 1, length, out);
-    ce_must_finish(out);
-    ck_assert_msg(ce_gguf_parse(file, whole, size, (int64_t)size, "a.gguf") == CS_OK, "%s", cs_error());
-    free(text);
-    free(whole);
+    read_keys(file, &keys, &text, &length);
     json_decref(config);
 }
 
@@ -312,5 +320,21 @@ START_TEST(other_files_are_refused)
 }
 END_TEST
 
+START_TEST(one_of_several_files_is_refused)
+{
+    char *text;
+    size_t length;
+    ce_gguf_file file;
+    json_t *config;
+    ce_gguf_keys keys = { .out = ce_must_stream(&text, &length) };
+    ce_gguf_key_count(&keys, "split.count", 3);
+    read_keys(&file, &keys, &text, &length);
+    ck_assert_int_eq(ce_gguf_config(&config, &file, "a.gguf"), CS_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "one of several files of a model (split.count): `llama-gguf-split"));
+    ce_gguf_close(&file);
+}
+END_TEST
+
 SUITE_MAIN("gguf_read", blocks_are_those_of_gguf, a_file_is_read_as_it_was_written, a_file_is_a_model,
-           the_scaling_of_llama3_is_found, vocabularies_are_read_as_they_were_written, other_files_are_refused)
+           the_scaling_of_llama3_is_found, vocabularies_are_read_as_they_were_written, other_files_are_refused,
+           one_of_several_files_is_refused)
