@@ -94,7 +94,7 @@ END_TEST
 
 /* ---- tensor parallelism ---- */
 
-static run_result divided_run(const char *device, int tp, bool sequence, const char *variable)
+static run_result divided_run(const char *device, int tp, bool sequence, bool overlap, const char *variable)
 {
     static const char *const sizes[] = { "cspeed.mesh.tp=1", "cspeed.mesh.tp=2" };
     run_result result;
@@ -105,6 +105,7 @@ static run_result divided_run(const char *device, int tp, bool sequence, const c
                       .precision = "fp32",
                       .prefetch = 1,
                       .dropout = 0.1,
+                      .more = overlap ? "\"tensor_parallel\": {\"tp_overlap_comm\": true}," : NULL,
                       .set = { device, sizes[tp - 1], sequence ? "cspeed.mesh.sequence=true" : NULL } };
     if (variable)
         setenv(variable, "1", 1);
@@ -115,15 +116,17 @@ static run_result divided_run(const char *device, int tp, bool sequence, const c
 }
 
 /* Two GPUs divide the layers and exchange tensors through NCCL; two ranks on one GPU exchange them through memory of the
- * host. */
+ * host. Exchanges beside operations change no bit. */
 START_TEST(tensor_parallelism_is_the_cpus)
 {
     static const char *const variables[] = { NULL, "CSPEED_EMULATOR_DEVICES" };
     if (!near_gpus("tensor parallelism", 2))
         return;
-    run_result cpu = divided_run("cspeed.device=cpu", 1, false, NULL);
+    run_result cpu = divided_run("cspeed.device=cpu", 1, false, false, NULL);
     for (int i = 0; i < 4; i++) {
-        run_result gpu = divided_run("cspeed.device=cuda", 2, i % 2, variables[i / 2]);
+        run_result gpu = divided_run("cspeed.device=cuda", 2, i % 2, false, variables[i / 2]);
+        run_result beside = divided_run("cspeed.device=cuda", 2, i % 2, true, variables[i / 2]);
+        same_bits(&gpu, &beside, "exchanges beside operations");
         for (int step = 0; step < SHORT; step++)
             ck_assert_msg(fabs(gpu.loss[step] - cpu.loss[step]) <= 1e-5 * cpu.loss[step] &&
                               fabs(gpu.norm[step] - cpu.norm[step]) <= 1e-4 * cpu.norm[step],
