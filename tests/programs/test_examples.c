@@ -75,14 +75,12 @@ static void write_arrays(void)
 }
 
 /* Runs the program and returns the number after the last `word` in its output. */
-static double run(int ranks, const char *arguments, const char *word)
+static double run_with(const char *config, int ranks, const char *arguments, const char *word)
 {
     char launch[256] = "";
     if (ranks > 1)
         snprintf(launch, sizeof launch, CS_BIN "/cspeed --quiet --oversubscribe --no_prefix --num_gpus %d ", ranks);
-    int code =
-        shell_run("%s" CS_BIN "/train_npy --config " CS_SOURCE "/configs/train_npy.json --inputs x.npy %s 2> err.txt",
-                  launch, arguments);
+    int code = shell_run("%s" CS_BIN "/train_npy --config %s --inputs x.npy %s 2> err.txt", launch, config, arguments);
     char *out = shell_read("out.txt", NULL), *err = shell_read("err.txt", NULL), *last = NULL;
     ck_assert_msg(code == 0, "%s: exit code %d: %s%s", arguments, code, out, err);
     for (char *at = out; (at = strstr(at, word)); at++)
@@ -92,6 +90,11 @@ static double run(int ranks, const char *arguments, const char *word)
     free(out);
     free(err);
     return number;
+}
+
+static double run(int ranks, const char *arguments, const char *word)
+{
+    return run_with(CS_SOURCE "/configs/train_npy.json", ranks, arguments, word);
 }
 
 START_TEST(each_loss_falls)
@@ -133,6 +136,9 @@ START_TEST(a_convnet_learns_from_images)
     write_images();
     ck_assert(run(1, arguments, "accuracy ") > 0.95);
     ck_assert(run(2, arguments, "accuracy ") > 0.95);
+    shell_write("bf16.json", "{\"train_micro_batch_size_per_gpu\": 32, \"bf16\": {\"enabled\": true}, \"optimizer\": "
+                             "{\"type\": \"AdamW\", \"params\": {\"lr\": 0.01}}}");
+    ck_assert(run_with("bf16.json", 1, arguments, "accuracy ") > 0.95);
     ck_assert_int_eq(shell_run(CS_BIN "/train_npy --model convnet --inputs odd.npy --targets quarters.npy 2>&1"), 65);
     shell_leave();
 }
