@@ -114,6 +114,43 @@ START_TEST(a_file_is_read_as_it_was_written)
 }
 END_TEST
 
+/* Any range of a tensor has the elements that the whole tensor has there: ranges begin inside of rows and blocks. */
+static void check_ranges(ce_source *source, int64_t tensor)
+{
+    int64_t count = ce_source_elements(&source->tensors[tensor]);
+    CE_FREED float *whole = ce_must_alloc((size_t)count * sizeof *whole);
+    CE_FREED float *part = ce_must_alloc((size_t)count * sizeof *part);
+    ck_assert_int_eq(source->read(source, tensor, (ce_range){ 0, count }, whole, CS_F32), CS_OK);
+    for (int64_t i = 0; i < 40; i++) {
+        ce_range range = { .from = i * 977 % count };
+        range.to = range.from + 1 + i * i * 31 % (count - range.from);
+        ck_assert_int_eq(source->read(source, tensor, range, part, CS_F32), CS_OK);
+        ck_assert_mem_eq(part, whole + range.from, (size_t)(range.to - range.from) * sizeof *part);
+    }
+}
+
+START_TEST(ranges_are_parts_of_tensors)
+{
+    static const char *const types[] = { "f32", "f16", "q8_0", "q4_0" };
+    char command[64], folder[CE_GGUF_PATH];
+    training_prepare();
+    training_config("bf16", "", 0);
+    training_run(1, "--steps 1 --set 'cspeed.model={\"model_type\": \"llama\", " SIZES ", \"attention_bias\": true}'");
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        ce_source source;
+        snprintf(command, sizeof command, "export out %s.gguf --gguf %s", types[t], types[t]);
+        shell_expect(0, "tensors", command);
+        snprintf(command, sizeof command, "%s.gguf", types[t]);
+        ck_assert_msg(ce_gguf_folder(folder, command) == CS_OK, "%s", cs_error());
+        ck_assert_int_eq(ce_huggingface_open(&source, folder), CS_OK);
+        for (int64_t i = 0; i < source.count; i++)
+            check_ranges(&source, i);
+        ce_source_close(&source);
+    }
+    shell_leave();
+}
+END_TEST
+
 /* A GGUF file stands where a folder does: for training, evaluation and conversion. */
 START_TEST(a_file_is_a_model)
 {
@@ -335,6 +372,6 @@ START_TEST(one_of_several_files_is_refused)
 }
 END_TEST
 
-SUITE_MAIN("gguf_read", blocks_are_those_of_gguf, a_file_is_read_as_it_was_written, a_file_is_a_model,
-           the_scaling_of_llama3_is_found, vocabularies_are_read_as_they_were_written, other_files_are_refused,
-           one_of_several_files_is_refused)
+SUITE_MAIN("gguf_read", blocks_are_those_of_gguf, a_file_is_read_as_it_was_written, ranges_are_parts_of_tensors,
+           a_file_is_a_model, the_scaling_of_llama3_is_found, vocabularies_are_read_as_they_were_written,
+           other_files_are_refused, one_of_several_files_is_refused)
