@@ -96,9 +96,9 @@ typedef struct {
     const int64_t *samples;
     cs_tensor starts; /* (B, T) i32 or absent, for several documents packed into one sample: position t attends to
                              * positions starts[t] to t only. starts[t] <= t, and starts never decrease along t. */
-    /* in preference training (cspeed.dpo) only: (B) CS_F32, the log-probability of each answer by the reference model.
-     * B is then twice the micro-batch size. Sequence 2 b is the prompt and the chosen answer of pair b; sequence 2 b +
-     * 1 is the prompt and the rejected answer of pair b. The positions of an answer are those that have a target. */
+    /* in preference training (cspeed.dpo) only: (B) CS_F32, the log-probability of each answer by the reference model,
+     * or absent if reference_free. B is twice the micro-batch size. Sequence 2 b is the prompt and the chosen answer of
+     * pair b; sequence 2 b + 1 is the prompt and its rejected answer. The positions of an answer have a target. */
     cs_tensor references;
 } cs_batch;
 

@@ -94,6 +94,24 @@ START_TEST(resumes_with_equal_losses)
 }
 END_TEST
 
+/* Without a reference model none is computed; two ranks resume, and eval with the same keys agrees with validation. */
+START_TEST(trains_without_a_reference)
+{
+    static const char keys[] = "--set cspeed.dpo.beta=0.1 --set cspeed.dpo.reference_free=true --set "
+                               "cspeed.dpo.loss_type=simpo --set cspeed.dpo.cpo_alpha=0.5";
+    prepare(3, ", \"reference_free\": true, \"loss_type\": \"simpo\", \"cpo_alpha\": 0.5");
+    training_run(1, "--output whole");
+    ck_assert(!training_says("by the reference model"));
+    training_run(2, "--output parts --steps 6");
+    training_run(2, "--output parts --steps 12");
+    ck_assert_double_eq_tol(last("parts", "loss"), last("whole", "loss"), 1e-6);
+    ck_assert_double_eq_tol(last("parts", "valid_loss"), last("whole", "valid_loss"), 1e-6);
+    ck_assert_int_eq(shell_run("%s/eval whole --data held.jsonl --json %s", CS_BIN, keys), 0);
+    ck_assert_double_eq_tol(training_last_number("out.txt", "\"loss\""), last("whole", "valid_loss"), 1e-6);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(another_model_is_the_reference)
 {
     prepare(0, "");
@@ -207,5 +225,6 @@ START_TEST(what_is_not_supported_is_named)
 }
 END_TEST
 
-SUITE_MAIN("dpo", stages_agree_and_the_answers_are_learnt, resumes_with_equal_losses, another_model_is_the_reference,
-           a_loaded_checkpoint_is_the_reference, what_rows_have_is_counted, what_is_not_supported_is_named)
+SUITE_MAIN("dpo", stages_agree_and_the_answers_are_learnt, resumes_with_equal_losses, trains_without_a_reference,
+           another_model_is_the_reference, a_loaded_checkpoint_is_the_reference, what_rows_have_is_counted,
+           what_is_not_supported_is_named)
