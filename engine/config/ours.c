@@ -11,7 +11,7 @@ static const ce_key
     cspeed[] = {
         SUPPORTED(
             "model", JSON, model, "null", 0, 0, NULL,
-            "Hugging Face model folder (config.json and, if it is to be fine-tuned, weights), ORG/NAME[@REVISION] of a model on the Hugging Face Hub, or an object with the keys of config.json"),
+            "Hugging Face model folder (config.json and, if it is to be fine-tuned, weights), GGUF file, ORG/NAME[@REVISION] of a model on the Hugging Face Hub, or an object with the keys of config.json"),
         SECTION("data", "the training and validation data"),
         SUPPORTED(
             "param_groups", JSON, param_groups, "null", 0, 0, NULL,
@@ -104,8 +104,8 @@ static const ce_key
                   "file with one JSON object for each optimizer step, relative to output; null: none"),
         SUPPORTED("device", CHOICE, device, "\"auto\"", 0, 0, "auto|cpu|cuda", "the device that computes"),
         SUPPORTED(
-            "products", CHOICE, products, "\"auto\"", 0, 0,
-            "auto|fixed|native|sgemm|packed|tiles|x6|x3", "how a CPU multiplies matrices: by oneDNN's primitives in the type itself (native), by oneDNN's sgemm on fp32 values, by cspeed's own product on fp32 values (packed), or by one of the last two without a measurement (fixed); packed is for CPUs without AVX-512, and refused on others; on the tiles of AMX: bf16 matrices (tiles), fp32 matrices as sums of three bf16 parts (x6) or, less exactly, of two (x3); without AMX the last three are very slow; auto: for each shape what rank 0 measures to be fastest, and after a resume what the checkpoint records"),
+            "products", CHOICE, products, "\"auto\"", 0, 0, "auto|fixed|native|sgemm|packed|tiles|x6|x3",
+            "how a CPU multiplies matrices: by oneDNN's primitives in the type itself (native), by oneDNN's sgemm on fp32 values, by cspeed's own product on fp32 values (packed), or by one of the last two without a measurement (fixed); packed is for CPUs without AVX-512, and refused on others; on the tiles of AMX: bf16 matrices (tiles), fp32 matrices as sums of three bf16 parts (x6) or, less exactly, of two (x3); without AMX the last three are very slow; auto: for each shape what rank 0 measures to be fastest, and after a resume what the checkpoint records"),
         REFUSED("bf16_products", "\"auto\"",
                 "its name is cspeed.products now, and its value \"fp32\" is called \"fixed\" there"),
         SUPPORTED(

@@ -105,26 +105,25 @@ const cl_command cl_command_import = {
     .summary = "convert weights of another program to a folder for cspeed.model",
     .usage = "cspeed import FROM OUT [--dtype fp32|bf16|fp16] [--max_shard 5GB]\n"
              "                     [--config FILE] [--lenient]",
-    .text =
-        "Creates the folder OUT, which must not exist, from FROM. Such a folder can be the value of\n"
-        "cspeed.model. FROM is one of:\n"
-        "\n"
-        "  - a Hugging Face folder, or ORG/NAME[@REVISION] of a model on the Hub, whose\n"
-        "    weights get another data type or another division into files. Its\n"
-        "    config.json must describe a model that cspeed can train, and names and\n"
-        "    shapes of all tensors are compared with it before anything is written\n"
-        "  - the training state that tools/from_deepspeed.py wrote. OUT then becomes an\n"
-        "    output folder with one checkpoint, which contains weights, optimizer state\n"
-        "    and counters\n"
-        "\n"
-        "Files of other programs (DeepSpeed, PyTorch, GGUF, TensorFlow, Flax, llm.c) are refused with a message that\n"
-        "names the command that converts them.\n"
-        "\n"
-        "  --dtype        data type of the weights; default: the one that they have\n"
-        "  --max_shard    maximum size of one file of weights\n"
-        "  --config FILE  for a training state: the configuration with which the training\n"
-        "                 continues\n"
-        "  --lenient      only warn about keys of config.json that are not supported\n",
+    .text = "Creates the folder OUT, which must not exist, from FROM. Such a folder can be the value of\n"
+            "cspeed.model. FROM is one of:\n"
+            "\n"
+            "  - a Hugging Face folder, a GGUF file, or ORG/NAME[@REVISION] of a model on the\n"
+            "    Hub, whose weights get another data type or another division into files. Its\n"
+            "    config.json must describe a model that cspeed can train, and names and\n"
+            "    shapes of all tensors are compared with it before anything is written\n"
+            "  - the training state that tools/from_deepspeed.py wrote. OUT then becomes an\n"
+            "    output folder with one checkpoint, which contains weights, optimizer state\n"
+            "    and counters\n"
+            "\n"
+            "Files of other programs (DeepSpeed, PyTorch, TensorFlow, Flax, llm.c) are refused with a message that\n"
+            "names the command that converts them.\n"
+            "\n"
+            "  --dtype        data type of the weights; default: the one that they have\n"
+            "  --max_shard    maximum size of one file of weights\n"
+            "  --config FILE  for a training state: the configuration with which the training\n"
+            "                 continues\n"
+            "  --lenient      only warn about keys of config.json that are not supported\n",
     .example = "cspeed import models/gpt2 models/gpt2_bf16 --dtype bf16",
     .run = run,
 };
