@@ -57,9 +57,9 @@ static void output_declare(cs_unit *unit, const void *sizes)
                       CS_IN_OUT, CS_BIAS);
 }
 
-static cs_tensor output_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
+static void output_predict(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor *output)
 {
-    return cs_linear_forward(cs_unit_self(unit, sizeof(cs_linear)), pass, x);
+    *output = cs_linear_forward(cs_unit_self(unit, sizeof(cs_linear)), pass, x);
 }
 
 static void output_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)

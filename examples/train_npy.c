@@ -66,10 +66,10 @@ static void hidden_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tenso
         cs_linear_backward_weights(&self->linear, pass, dh);
 }
 
-static cs_tensor output_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
+static void output_predict(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor *output)
 {
     const layer *self = cs_unit_self(unit, sizeof *self);
-    return cs_linear_forward(&self->linear, pass, x);
+    *output = cs_linear_forward(&self->linear, pass, x);
 }
 
 /* The operation cross-entropy replaces the logits by their gradient in forward, so that backward only computes the

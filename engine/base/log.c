@@ -1,4 +1,5 @@
 /* log.c - log lines with a level; writes each line at once. */
+#include "base/catch.h"
 #include "base/faults.h"
 #include "base/log.h"
 #include "base/progress.h"
@@ -55,6 +56,7 @@ bool ce_log_shows(ce_log_level level)
 
 void ce_log(ce_log_level level, const char *format, ...)
 {
+    static const cs_log_level hook_levels[] = { CS_LOG_INFO, CS_LOG_INFO, CS_LOG_INFO, CS_LOG_WARNING, CS_LOG_ERROR };
     if (!ce_log_shows(level))
         return;
     char line[4096];
@@ -63,6 +65,8 @@ void ce_log(ce_log_level level, const char *format, ...)
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     ce_faults_make_printable(line, "\n\t");
+    if (ce_catch_line(hook_levels[level], line))
+        return;
     ce_progress_break();
     fflush(stdout); /* without this call lines could change their order if stdout and stderr go to one file */
     fprintf(stderr, "%s%s\n", level == CE_LOG_WARNING ? "warning: " : level == CE_LOG_ERROR ? "error: " : "", line);

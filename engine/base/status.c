@@ -1,4 +1,5 @@
 /* status.c - error messages of each thread, exit codes, and the end of the process after fatal errors. */
+#include "base/catch.h"
 #include "base/faults.h"
 #include "base/status.h"
 #include "base/must.h"
@@ -109,6 +110,7 @@ void ce_fatal(cs_status status, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
+    ce_catch_fatal(status, sentence);
     ce_progress_break();
     fflush(stdout);
     fprintf(stderr, "cspeed: rank %d: %s\n", ce_log_rank(), sentence);

@@ -1,6 +1,7 @@
 /* collectives.c - the collectives and messages of comm.h: each checks its arguments, updates the heartbeat, lets the
  * transport move the data, and counts the traffic. */
 #include "comm/collective/collective.h"
+#include "base/misuse.h"
 #include "comm/collective/exchange.h"
 #include "comm/common.h"
 #include "comm/device/side.h"
@@ -143,6 +144,7 @@ static void refuse_device_memory(const cs_comm *comm, const void *data, int64_t 
 
 void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
+    CE_GIVEN(comm);
     ce_comm_check(comm, CE_BEAT_ALL_REDUCE, count, dtype, op);
     begin(comm, (ce_call){ CE_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count, 0 });
     cs_comm *side = side_of(comm, data, (uint64_t)count);
@@ -152,6 +154,7 @@ void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype
 
 void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
+    CE_GIVEN(comm);
     ce_comm_check(comm, CE_BEAT_REDUCE_SCATTER, count, dtype, op);
     begin(comm, (ce_call){ CE_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count, 0 });
     cs_comm *side = side_of(comm, out, (uint64_t)count);
@@ -172,6 +175,7 @@ bool ce_comm_reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int6
 
 void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
+    CE_GIVEN(comm);
     ce_comm_check(comm, CE_BEAT_ALL_GATHER, count, dtype, CS_SUM);
     begin(comm, (ce_call){ CE_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count, 0 });
     cs_comm *side = side_of(comm, out, (uint64_t)count);
@@ -182,6 +186,7 @@ void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count,
 
 void cs_comm_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
 {
+    CE_GIVEN(comm);
     begin_with_root(comm, CE_BEAT_BROADCAST, count, dtype, CS_SUM, root);
     cs_comm *side = side_of(comm, data, (uint64_t)count);
     if (side == comm)
@@ -192,6 +197,7 @@ void cs_comm_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
 
 void cs_comm_barrier(cs_comm *comm)
 {
+    CE_GIVEN(comm);
     begin(comm, (ce_call){ .what = CE_BEAT_BARRIER });
     comm->transport->barrier(comm);
     end(comm, 0, 0);
@@ -201,6 +207,7 @@ void cs_comm_barrier(cs_comm *comm)
 
 void cs_comm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root)
 {
+    CE_GIVEN(comm);
     refuse_device_memory(comm, data, count);
     begin_with_root(comm, CE_BEAT_REDUCE, count, dtype, op, root);
     compare_around(comm);
@@ -210,6 +217,7 @@ void cs_comm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs
 
 void cs_comm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root)
 {
+    CE_GIVEN(comm);
     refuse_device_memory(comm, out, count);
     begin_with_root(comm, CE_BEAT_SCATTER, count, dtype, CS_SUM, root);
     compare_around(comm);
@@ -219,6 +227,7 @@ void cs_comm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs
 
 void cs_comm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root)
 {
+    CE_GIVEN(comm);
     refuse_device_memory(comm, in, count);
     begin_with_root(comm, CE_BEAT_GATHER, count, dtype, CS_SUM, root);
     compare_around(comm);
@@ -228,6 +237,7 @@ void cs_comm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_
 
 void cs_comm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
+    CE_GIVEN(comm);
     ce_comm_check(comm, CE_BEAT_ALL_TO_ALL, count, dtype, CS_SUM);
     refuse_device_memory(comm, out, count);
     begin(comm, (ce_call){ CE_BEAT_ALL_TO_ALL, (uint8_t)dtype, 0, 0, count, 0 });
@@ -252,6 +262,7 @@ static ce_call uneven_call(const cs_comm *comm, int what, const int64_t *counts,
 void cs_comm_reduce_scatter_v(cs_comm *comm, void *out, const void *in, const int64_t *counts, cs_dtype dtype,
                               cs_reduce_op op)
 {
+    CE_GIVEN(comm);
     ce_parts parts = { .counts = counts };
     ce_call call = uneven_call(comm, CE_BEAT_REDUCE_SCATTER, counts, dtype, op);
     refuse_device_memory(comm, in, call.count);
@@ -263,6 +274,7 @@ void cs_comm_reduce_scatter_v(cs_comm *comm, void *out, const void *in, const in
 
 void cs_comm_all_gather_v(cs_comm *comm, void *out, const void *in, const int64_t *counts, cs_dtype dtype)
 {
+    CE_GIVEN(comm);
     ce_parts parts = { .counts = counts };
     ce_call call = uneven_call(comm, CE_BEAT_ALL_GATHER, counts, dtype, CS_SUM);
     refuse_device_memory(comm, out, call.count);
@@ -284,6 +296,7 @@ static void begin_message(cs_comm *comm, int beat, int peer)
 
 void cs_comm_send(cs_comm *comm, const void *data, size_t bytes, int to)
 {
+    CE_GIVEN(comm);
     begin_message(comm, CE_BEAT_SEND, to);
     cs_comm *side = side_of(comm, data, bytes);
     if (side->transport->send) {
@@ -297,6 +310,7 @@ void cs_comm_send(cs_comm *comm, const void *data, size_t bytes, int to)
 
 void cs_comm_receive(cs_comm *comm, void *data, size_t bytes, int from)
 {
+    CE_GIVEN(comm);
     begin_message(comm, CE_BEAT_RECEIVE, from);
     cs_comm *side = side_of(comm, data, bytes);
     if (side->transport->receive) {

@@ -1,5 +1,6 @@
 /* comm.c - opens and closes a comm of comm.h: chooses its transport, and gives out its memory. */
 #include "comm/collective/exchange.h"
+#include "base/misuse.h"
 #include "comm/common.h"
 #include "comm/device/side.h"
 #include "base/must.h"
@@ -145,6 +146,7 @@ cs_status ce_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_sett
 
 cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings)
 {
+    CE_GIVEN(comm, world, settings);
     return ce_comm_open(comm, world, settings, NULL, NULL);
 }
 
@@ -163,16 +165,19 @@ void cs_comm_close(cs_comm *comm)
 
 int cs_comm_rank(const cs_comm *comm)
 {
+    CE_GIVEN(comm);
     return comm->world.rank;
 }
 
 int cs_comm_size(const cs_comm *comm)
 {
+    CE_GIVEN(comm);
     return comm->world.size;
 }
 
 const char *cs_comm_kind(const cs_comm *comm)
 {
+    CE_GIVEN(comm);
     return ce_device_side_kind(comm);
 }
 
@@ -183,17 +188,20 @@ void ce_comm_set_axis(cs_comm *comm, int axis)
 
 void cs_comm_set_call_seconds(cs_comm *comm, double seconds)
 {
+    CE_GIVEN(comm);
     comm->settings.call_seconds = seconds;
     ce_nonblocking_set_call_seconds(comm, seconds);
 }
 
 const char *cs_comm_algorithm(const cs_comm *comm)
 {
+    CE_GIVEN(comm);
     return comm->algorithm ? comm->algorithm : "";
 }
 
 cs_comm_traffic cs_comm_counters(const cs_comm *comm)
 {
+    CE_GIVEN(comm);
     return comm->traffic;
 }
 
@@ -211,6 +219,7 @@ void ce_comm_log_summary(cs_comm *comm)
 
 void *cs_comm_alloc(cs_comm *comm, size_t bytes)
 {
+    CE_GIVEN(comm);
     ce_comm_require_member(comm, "cs_comm_alloc");
     if (comm->device_side)
         return ce_device_side_alloc(comm->device_side, bytes);

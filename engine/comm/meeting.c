@@ -1,6 +1,7 @@
 /* meeting.c - cs_comm_open_at: rendezvous of ranks by an address, like PyTorch's init_method. The ranks connect to the
  * key-value store, publish in the store on which hosts they run, and then open the comm. */
 #include "base/clock.h"
+#include "base/misuse.h"
 #include "base/plural.h"
 #include "comm/tcp/mesh.h"
 
@@ -172,6 +173,7 @@ static cs_status meet(cs_comm **comm, cs_world *world, int listener, const char 
 
 cs_status cs_comm_open_at(cs_comm **comm, const char *init_method, int rank, int size, const cs_comm_settings *settings)
 {
+    CE_GIVEN(comm);
     cs_world world = { .rank = rank, .size = size };
     const char *path = NULL;
     int listener = -1;

@@ -5,6 +5,7 @@
  * the same time: the thread tries to move each of them, and sleeps for a moment when none moves. The record of a call
  * (cs_work) is used again after the call has been waited for, so a training step allocates no new record. */
 #include "comm/common.h"
+#include "base/misuse.h"
 #include "comm/transport.h"
 #include "base/beat.h"
 #include "base/clock.h"
@@ -322,32 +323,38 @@ static cs_work *queue_message(cs_comm *comm, int what, void *out, const void *in
 
 cs_work *cs_comm_isend(cs_comm *comm, const void *data, size_t bytes, int to)
 {
+    CE_GIVEN(comm);
     return queue_message(comm, CE_BEAT_SEND, NULL, data, bytes, to);
 }
 
 cs_work *cs_comm_ireceive(cs_comm *comm, void *data, size_t bytes, int from)
 {
+    CE_GIVEN(comm);
     return queue_message(comm, CE_BEAT_RECEIVE, data, data, bytes, from);
 }
 
 cs_work *cs_comm_iall_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
+    CE_GIVEN(comm);
     return queue_collective(comm, CE_BEAT_ALL_REDUCE, data, data, count, dtype, op);
 }
 
 cs_work *cs_comm_ireduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype,
                                  cs_reduce_op op)
 {
+    CE_GIVEN(comm);
     return queue_collective(comm, CE_BEAT_REDUCE_SCATTER, out, in, count, dtype, op);
 }
 
 cs_work *cs_comm_iall_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
+    CE_GIVEN(comm);
     return queue_collective(comm, CE_BEAT_ALL_GATHER, out, in, count, dtype, CS_SUM);
 }
 
 bool cs_work_is_done(cs_work *work)
 {
+    CE_GIVEN(work);
     pthread_mutex_lock(&work->of->lock);
     bool done = work->done;
     pthread_mutex_unlock(&work->of->lock);
@@ -356,6 +363,7 @@ bool cs_work_is_done(cs_work *work)
 
 void cs_work_wait(cs_work *work)
 {
+    CE_GIVEN(work);
     ce_nonblocking *background = work->of;
     int axis = work->comm->axis;
     double begun = ce_clock_seconds();

@@ -2,6 +2,7 @@
  * comm, which is the comm that is divided. Through the parent comm they gather the color and the key of every rank and,
  * for TCP, the address at which every rank listens. */
 #include "comm/transport.h"
+#include "base/misuse.h"
 #include "comm/tcp/mesh.h"
 
 #include <stdio.h>
@@ -196,5 +197,6 @@ cs_status ce_split(cs_comm **group, cs_comm *parent, int color, int key, const c
 
 cs_status cs_comm_split(cs_comm **group, cs_comm *parent, int color, int key)
 {
+    CE_GIVEN(group);
     return ce_split(group, parent, color, key, &parent->settings);
 }

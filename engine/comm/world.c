@@ -10,6 +10,7 @@
  * rows of the same kind of launcher (`level`) whose variables are set. If the variables of torchrun were set by hand,
  * they must equal those of all later rows. */
 #include "base/status.h"
+#include "base/misuse.h"
 #include "cspeed/comm.h"
 
 #include <errno.h>
@@ -198,6 +199,7 @@ static cs_status read_dialect(cs_world *world, const dialect *names)
 
 cs_status cs_world_read(cs_world *world)
 {
+    CE_GIVEN(world);
     static const char *const lonely[] = { "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT" };
     *world = (cs_world){ .size = 1, .local_size = 1, .bound = getenv("CSPEED_BOUND") != NULL };
     for (int i = 0; i < DIALECT_COUNT; i++)

@@ -60,6 +60,7 @@ static const char *split(const cs_config *config, const char *assignment, char p
 
 cs_status cs_config_set(cs_config *config, const char *assignment)
 {
+    CE_GIVEN(config, assignment);
     char path[256];
     const char *value = split(config, assignment, path);
     return value ? ce_json_set(config->doc, path, value) : CS_BAD_CONFIG;
@@ -67,6 +68,7 @@ cs_status cs_config_set(cs_config *config, const char *assignment)
 
 cs_status cs_config_default(cs_config *config, const char *assignment)
 {
+    CE_GIVEN(config, assignment);
     char path[256];
     const char *value = split(config, assignment, path);
     if (!value || ce_json_is_set(config->doc, path))
@@ -78,11 +80,13 @@ cs_status cs_config_default(cs_config *config, const char *assignment)
 
 void cs_config_lenient(cs_config *config)
 {
+    CE_GIVEN(config);
     ce_json_lenient(config->doc);
 }
 
 void cs_config_for_world(cs_config *config, int size, int local_size)
 {
+    CE_GIVEN(config);
     config->world = (cs_world){ .size = size, .local_size = local_size };
 }
 
@@ -138,6 +142,7 @@ static void write_text(cs_config *config)
 
 cs_status cs_config_finish(cs_config *config)
 {
+    CE_GIVEN(config);
     if (config->finished)
         return CS_OK;
     CE_TRY(ce_json_verdict(config->doc)); /* A second call of cs_config_finish reports the same errors again. */
@@ -266,6 +271,7 @@ static void check_type(const char *function, const char *path, bool right)
 
 int64_t cs_config_get_int(const cs_config *config, const char *path)
 {
+    CE_GIVEN(config, path);
     const char *field;
     const ce_key *key = find(config, path, &field);
     check_type(__func__, path, key->type == CE_KEY_INT || key->type == CE_KEY_CHOICE);
@@ -274,6 +280,7 @@ int64_t cs_config_get_int(const cs_config *config, const char *path)
 
 double cs_config_get_number(const cs_config *config, const char *path)
 {
+    CE_GIVEN(config, path);
     const char *field;
     const ce_key *key = find(config, path, &field);
     check_type(__func__, path, key->type == CE_KEY_NUMBER || key->type == CE_KEY_INT);
@@ -285,6 +292,7 @@ double cs_config_get_number(const cs_config *config, const char *path)
  * a key: for this path, returns the name of the precision that follows from fp16, bf16, amp and torch_autocast. */
 const char *cs_config_get_string(const cs_config *config, const char *path)
 {
+    CE_GIVEN(config, path);
     const char *field;
     if (strcmp(path, "precision") == 0)
         return ce_numbers_name(&config->settings);
@@ -298,6 +306,7 @@ const char *cs_config_get_string(const cs_config *config, const char *path)
 
 bool cs_config_get_bool(const cs_config *config, const char *path)
 {
+    CE_GIVEN(config, path);
     const char *field;
     const ce_key *key = find(config, path, &field);
     check_type(__func__, path, key->type == CE_KEY_BOOL);

@@ -206,6 +206,7 @@ typedef struct {
     int export_dtype;          /* CE_EXPORT_* */
     int64_t save_interval, keep_last, keep_every, eval_interval, eval_batches, nan_patience;
     double label_smoothing, z_loss, neftune_noise_alpha;
+    bool check;
     double loss_watchdog_threshold;
     int64_t loss_watchdog_patience;
     double ema_decay;

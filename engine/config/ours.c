@@ -7,129 +7,130 @@
 #include <stdio.h>
 #include <string.h>
 
-static const ce_key
-    cspeed[] = {
-        SUPPORTED(
-            "model", JSON, model, "null", 0, 0, NULL,
-            "Hugging Face model folder (config.json and, if it is to be fine-tuned, weights), GGUF file, ORG/NAME[@REVISION] of a model on the Hugging Face Hub, or an object with the keys of config.json"),
-        SECTION("data", "the training and validation data"),
-        SUPPORTED(
-            "param_groups", JSON, param_groups, "null", 0, 0, NULL,
-            "[{\"params\": \"*.wte.weight\", \"lr\": 1e-4, ...}, ...]: parameters whose name matches a pattern, or one of a list of patterns, get their own values of optimizer.params; the first group that matches counts; a weight_decay given here applies to vectors too; \"train\": false freezes the group's parameters, which then have no gradient, no master and no optimizer state"),
-        SECTION("lora", "LoRA: adapters of low rank are trained, and the model's own parameters are frozen"),
-        SECTION(
-            "quantization_config",
-            "QLoRA: the frozen weights of linear layers take 4 bits; the keys are those of Hugging Face's BitsAndBytesConfig"),
-        SECTION("mesh", "the device mesh: over which ranks the work is divided"),
-        SECTION("fsdp", "settings by the names of PyTorch's FSDP"),
-        SECTION("dpo", "preference training: pairs of a chosen and a rejected answer to the same prompt"),
-        SUPPORTED("steps", INT, steps, "2000", 0, MAX_EXACT, NULL, "number of optimizer steps of the whole training"),
-        SUPPORTED(
-            "fit_seconds", NUMBER, fit_seconds, "0", 0, MAX_EXACT, NULL,
-            "time limit in seconds of training, validation and saves: makes fewer steps if they would take longer. Their number is computed at the end of the warm-up, and again at each save unless the learning rate depends on it; 0: no limit"),
-        SUPPORTED("epochs", INT, epochs, "0", 0, MAX_EXACT, NULL,
-                  "number of passes over the training data; give it instead of steps"),
-        SUPPORTED(
-            "seed", INT, seed, "1234", 0, 9.2e18, NULL,
-            "random seed of the initial weights, the order of samples and dropout; if ranks have different seeds, that of rank 0 is used"),
-        SUPPORTED("output", STRING, output, "null", 0, 0, NULL,
-                  "folder for checkpoints and metrics; null: runs/ and the name of this file without .json"),
-        SUPPORTED(
-            "load", STRING, load, "null", 0, 0, NULL,
-            "folder of checkpoints from which to start; null: continue from the latest checkpoint in output, if there is one"),
-        SUPPORTED("tag", STRING, tag, "null", 0, 0, NULL,
-                  "name of the checkpoint in load, or in output, from which to start; null: the latest"),
-        SUPPORTED(
-            "label_smoothing_factor", NUMBER, label_smoothing, "0", 0, 1, NULL,
-            "share of the loss that is the mean over all tokens of the vocabulary instead of the target's, as in Hugging Face's Trainer; below 1; evaluations are without it; 0: none"),
-        SUPPORTED(
-            "z_loss", NUMBER, z_loss, "0", 0, 1, NULL,
-            "factor of log(sum of e^logits)^2 in the loss, which keeps logits small, usually 1e-4; evaluations are without it; 0: none"),
-        SUPPORTED(
-            "neftune_noise_alpha", NUMBER, neftune_noise_alpha, "0", 0, 1e6, NULL,
-            "NEFTune: in training, embeddings get uniform noise of at most this number / sqrt(seq_len x width); usually 5 to 15; 0: none"),
-        SUPPORTED("save_interval", INT, save_interval, "200", 0, MAX_EXACT, NULL,
-                  "number of updates between checkpoints; 0: only at the end"),
-        SUPPORTED(
-            "saves_per_epoch", INT, saves_per_epoch, "0", 0, MAX_EXACT, NULL,
-            "number of checkpoints in each pass over the data, instead of save_interval; 1: at the end of each pass; 0: save_interval is used"),
-        SUPPORTED("keep_last", INT, keep_last, "3", 0, MAX_EXACT, NULL,
-                  "number of the newest checkpoints to keep; older ones of this training are removed; 0: keep all"),
-        SUPPORTED(
-            "keep_every", INT, keep_every, "0", 0, MAX_EXACT, NULL,
-            "checkpoints of steps that are multiples of this number are never removed by keep_last; 0: keep_last decides alone"),
-        SUPPORTED(
-            "ema_decay", NUMBER, ema_decay, "0", 0, 1, NULL,
-            "keeps an average of the parameters in fp32: after each update, average = ema_decay x average + (1 - ema_decay) x parameter; usually 0.999 or more, below 1; checkpoints have it, and `cspeed export --ema` writes it; 0: none"),
-        SUPPORTED(
-            "keep_best", BOOL, keep_best, "false", 0, 0, NULL,
-            "true: each evaluation on data.valid that is the best so far is followed by a checkpoint, which is not removed before a better one is complete; the export and the sample at the end are of the best checkpoint"),
-        SUPPORTED(
-            "best_metric", CHOICE, best_metric, "\"loss\"", 0, 0, "loss|rewards/accuracies|rewards/margins",
-            "value of an evaluation that decides which is the best: the least loss, or in preference training the greatest of one of the others"),
-        SUPPORTED(
-            "early_stopping_patience", INT, early_stopping_patience, "0", 0, MAX_EXACT, NULL,
-            "the training ends after this many evaluations in a row that are not better than the best one by more than early_stopping_threshold; 0: no early end"),
-        SUPPORTED("early_stopping_threshold", NUMBER, early_stopping_threshold, "0", 0, MAX_EXACT, NULL,
-                  "how much better than the best one an evaluation must be to count for early_stopping_patience"),
-        SUPPORTED(
-            "nan_patience", INT, nan_patience, "10", 0, MAX_EXACT, NULL,
-            "after this many steps in a row whose loss or gradients are not finite, or in which no sample has a target or all gradients are zero, the run ends with exit code 1 and is not restarted; steps with a finite loss that a dynamic loss scale skips do not count; 0: never"),
-        SUPPORTED("loss_watchdog_threshold", NUMBER, loss_watchdog_threshold, "0", 0, 1e30, NULL,
-                  "a step whose loss is above this number counts for loss_watchdog_patience; 0: the watchdog is off"),
-        SUPPORTED(
-            "loss_watchdog_patience", INT, loss_watchdog_patience, "3", 1, MAX_EXACT, NULL,
-            "after this many steps in a row with a loss above loss_watchdog_threshold, the run ends with exit code 1 and is not restarted"),
-        SUPPORTED(
-            "async_save", BOOL, async_save, "false", 0, 0, NULL,
-            "true: training continues while a checkpoint is written in the background, from a copy of the state, which needs host memory"),
-        SUPPORTED("eval_interval", INT, eval_interval, "200", 0, MAX_EXACT, NULL,
-                  "number of updates between evaluations on data.valid; 0: only at the end"),
-        SUPPORTED(
-            "evals_per_epoch", INT, evals_per_epoch, "0", 0, MAX_EXACT, NULL,
-            "number of evaluations in each pass over the data, instead of eval_interval; 0: eval_interval is used"),
-        SUPPORTED(
-            "eval_batches", INT, eval_batches, "50", 0, MAX_EXACT, NULL,
-            "number of micro-batches of one evaluation, over all ranks; more gives a less noisy loss; 0: all of data.valid"),
-        SUPPORTED(
-            "eval_on", CHOICE, eval_on, "\"all\"", 0, 0, "all|rank0",
-            "which ranks evaluate; rank0: only rank 0, while the others wait (at stage 3 they take part in gathers): slower, with the same result"),
-        SECTION("checkpoint", "how checkpoints are written and read"),
-        SECTION("trace", "writes a timeline of some steps of all ranks, for Perfetto"),
-        SUPPORTED("export", STRING, export_folder, "null", 0, 0, NULL,
-                  "Hugging Face model folder to write at the end of training; null: none"),
-        SUPPORTED("export_dtype", CHOICE, export_dtype, "\"auto\"", 0, 0, "auto|fp32|bf16|fp16",
-                  "data type of the exported weights; auto: the type in which the training computes"),
-        SUPPORTED("metrics", STRING, metrics, "metrics.jsonl", 0, 0, NULL,
-                  "file with one JSON object for each optimizer step, relative to output; null: none"),
-        SUPPORTED("device", CHOICE, device, "\"auto\"", 0, 0, "auto|cpu|cuda", "the device that computes"),
-        SUPPORTED(
-            "products", CHOICE, products, "\"auto\"", 0, 0, "auto|fixed|native|sgemm|packed|tiles|x6|x3",
-            "how a CPU multiplies matrices: by oneDNN's primitives in the type itself (native), by oneDNN's sgemm on fp32 values, by cspeed's own product on fp32 values (packed), or by one of the last two without a measurement (fixed); packed is for CPUs without AVX-512, and refused on others; on the tiles of AMX: bf16 matrices (tiles), fp32 matrices as sums of three bf16 parts (x6) or, less exactly, of two (x3); without AMX the last three are very slow; auto: for each shape what rank 0 measures to be fastest, and after a resume what the checkpoint records"),
-        REFUSED("bf16_products", "\"auto\"",
-                "its name is cspeed.products now, and its value \"fp32\" is called \"fixed\" there"),
-        SUPPORTED(
-            "tf32", BOOL, tf32, "false", 0, 0, NULL,
-            "true: a GPU computes fp32 matrix products in TF32 on tensor cores (10 bits of mantissa): faster, less exact; no effect on a CPU"),
-        SUPPORTED(
-            "cuda_graphs", BOOL, cuda_graphs, "false", 0, 0, NULL,
-            "true: launch forward and backward of a micro-batch as one CUDA graph each, which avoids the cost of single launches; needs nccl"),
-        SUPPORTED(
-            "threads", INT, threads, "0", 0, 4096, "auto",
-            "number of CPU threads of a rank; 0 and \"auto\": the number of cores to which it is bound; OMP_NUM_THREADS overrides it"),
-        SUPPORTED(
-            "comm", CHOICE, comm, "\"auto\"", 0, 0, "auto|self|shm|tcp|mpi|nccl|gloo|cpu",
-            "transport between ranks; auto: nccl for GPUs if each rank has its own; gloo and cpu: shared memory on one host, tcp among several; mpi: ranks that mpirun or srun started"),
-        REFUSED("comm_algorithms", "null",
-                "each transport chooses the algorithm of a collective by the length of the vector"),
-        SUPPORTED(
-            "recompute", CHOICE, recompute, "\"none\"", 0, 0, "none|unit",
-            "activation checkpointing; unit: save only the input of each layer and compute the rest again in backward: less memory, slower"),
-        SUPPORTED(
-            "prefetch", INT, prefetch, "1", 0, 64, NULL,
-            "stage 3: number of layers that are gathered in advance: more hides communication and needs memory; no effect for CPU ranks of one host"),
-        REFUSED("strict", "false", NOT_YET),
-    };
+static const ce_key cspeed[] = {
+    SUPPORTED(
+        "model", JSON, model, "null", 0, 0, NULL,
+        "Hugging Face model folder (config.json and, if it is to be fine-tuned, weights), GGUF file, ORG/NAME[@REVISION] of a model on the Hugging Face Hub, or an object with the keys of config.json"),
+    SECTION("data", "the training and validation data"),
+    SUPPORTED(
+        "param_groups", JSON, param_groups, "null", 0, 0, NULL,
+        "[{\"params\": \"*.wte.weight\", \"lr\": 1e-4, ...}, ...]: parameters whose name matches a pattern, or one of a list of patterns, get their own values of optimizer.params; the first group that matches counts; a weight_decay given here applies to vectors too; \"train\": false freezes the group's parameters, which then have no gradient, no master and no optimizer state"),
+    SECTION("lora", "LoRA: adapters of low rank are trained, and the model's own parameters are frozen"),
+    SECTION(
+        "quantization_config",
+        "QLoRA: the frozen weights of linear layers take 4 bits; the keys are those of Hugging Face's BitsAndBytesConfig"),
+    SECTION("mesh", "the device mesh: over which ranks the work is divided"),
+    SECTION("fsdp", "settings by the names of PyTorch's FSDP"),
+    SECTION("dpo", "preference training: pairs of a chosen and a rejected answer to the same prompt"),
+    SUPPORTED("steps", INT, steps, "2000", 0, MAX_EXACT, NULL, "number of optimizer steps of the whole training"),
+    SUPPORTED(
+        "fit_seconds", NUMBER, fit_seconds, "0", 0, MAX_EXACT, NULL,
+        "time limit in seconds of training, validation and saves: makes fewer steps if they would take longer. Their number is computed at the end of the warm-up, and again at each save unless the learning rate depends on it; 0: no limit"),
+    SUPPORTED("epochs", INT, epochs, "0", 0, MAX_EXACT, NULL,
+              "number of passes over the training data; give it instead of steps"),
+    SUPPORTED(
+        "seed", INT, seed, "1234", 0, 9.2e18, NULL,
+        "random seed of the initial weights, the order of samples and dropout; if ranks have different seeds, that of rank 0 is used"),
+    SUPPORTED("output", STRING, output, "null", 0, 0, NULL,
+              "folder for checkpoints and metrics; null: runs/ and the name of this file without .json"),
+    SUPPORTED(
+        "load", STRING, load, "null", 0, 0, NULL,
+        "folder of checkpoints from which to start; null: continue from the latest checkpoint in output, if there is one"),
+    SUPPORTED("tag", STRING, tag, "null", 0, 0, NULL,
+              "name of the checkpoint in load, or in output, from which to start; null: the latest"),
+    SUPPORTED(
+        "label_smoothing_factor", NUMBER, label_smoothing, "0", 0, 1, NULL,
+        "share of the loss that is the mean over all tokens of the vocabulary instead of the target's, as in Hugging Face's Trainer; below 1; evaluations are without it; 0: none"),
+    SUPPORTED(
+        "z_loss", NUMBER, z_loss, "0", 0, 1, NULL,
+        "factor of log(sum of e^logits)^2 in the loss, which keeps logits small, usually 1e-4; evaluations are without it; 0: none"),
+    SUPPORTED(
+        "neftune_noise_alpha", NUMBER, neftune_noise_alpha, "0", 0, 1e6, NULL,
+        "NEFTune: in training, embeddings get uniform noise of at most this number / sqrt(seq_len x width); usually 5 to 15; 0: none"),
+    SUPPORTED("save_interval", INT, save_interval, "200", 0, MAX_EXACT, NULL,
+              "number of updates between checkpoints; 0: only at the end"),
+    SUPPORTED(
+        "saves_per_epoch", INT, saves_per_epoch, "0", 0, MAX_EXACT, NULL,
+        "number of checkpoints in each pass over the data, instead of save_interval; 1: at the end of each pass; 0: save_interval is used"),
+    SUPPORTED("keep_last", INT, keep_last, "3", 0, MAX_EXACT, NULL,
+              "number of the newest checkpoints to keep; older ones of this training are removed; 0: keep all"),
+    SUPPORTED(
+        "keep_every", INT, keep_every, "0", 0, MAX_EXACT, NULL,
+        "checkpoints of steps that are multiples of this number are never removed by keep_last; 0: keep_last decides alone"),
+    SUPPORTED(
+        "ema_decay", NUMBER, ema_decay, "0", 0, 1, NULL,
+        "keeps an average of the parameters in fp32: after each update, average = ema_decay x average + (1 - ema_decay) x parameter; usually 0.999 or more, below 1; checkpoints have it, and `cspeed export --ema` writes it; 0: none"),
+    SUPPORTED(
+        "keep_best", BOOL, keep_best, "false", 0, 0, NULL,
+        "true: each evaluation on data.valid that is the best so far is followed by a checkpoint, which is not removed before a better one is complete; the export and the sample at the end are of the best checkpoint"),
+    SUPPORTED(
+        "best_metric", CHOICE, best_metric, "\"loss\"", 0, 0, "loss|rewards/accuracies|rewards/margins",
+        "value of an evaluation that decides which is the best: the least loss, or in preference training the greatest of one of the others"),
+    SUPPORTED(
+        "early_stopping_patience", INT, early_stopping_patience, "0", 0, MAX_EXACT, NULL,
+        "the training ends after this many evaluations in a row that are not better than the best one by more than early_stopping_threshold; 0: no early end"),
+    SUPPORTED("early_stopping_threshold", NUMBER, early_stopping_threshold, "0", 0, MAX_EXACT, NULL,
+              "how much better than the best one an evaluation must be to count for early_stopping_patience"),
+    SUPPORTED(
+        "nan_patience", INT, nan_patience, "10", 0, MAX_EXACT, NULL,
+        "after this many steps in a row whose loss or gradients are not finite, or in which no sample has a target or all gradients are zero, the run ends with exit code 1 and is not restarted; steps with a finite loss that a dynamic loss scale skips do not count; 0: never"),
+    SUPPORTED(
+        "check", BOOL, check, "false", 0, 0, NULL,
+        "true: in every step, checks that each unit of the model writes all of its outputs, and makes the tensors for which memory was measured; slow. The first step of a model that a program defines is always checked"),
+    SUPPORTED("loss_watchdog_threshold", NUMBER, loss_watchdog_threshold, "0", 0, 1e30, NULL,
+              "a step whose loss is above this number counts for loss_watchdog_patience; 0: the watchdog is off"),
+    SUPPORTED(
+        "loss_watchdog_patience", INT, loss_watchdog_patience, "3", 1, MAX_EXACT, NULL,
+        "after this many steps in a row with a loss above loss_watchdog_threshold, the run ends with exit code 1 and is not restarted"),
+    SUPPORTED(
+        "async_save", BOOL, async_save, "false", 0, 0, NULL,
+        "true: training continues while a checkpoint is written in the background, from a copy of the state, which needs host memory"),
+    SUPPORTED("eval_interval", INT, eval_interval, "200", 0, MAX_EXACT, NULL,
+              "number of updates between evaluations on data.valid; 0: only at the end"),
+    SUPPORTED("evals_per_epoch", INT, evals_per_epoch, "0", 0, MAX_EXACT, NULL,
+              "number of evaluations in each pass over the data, instead of eval_interval; 0: eval_interval is used"),
+    SUPPORTED(
+        "eval_batches", INT, eval_batches, "50", 0, MAX_EXACT, NULL,
+        "number of micro-batches of one evaluation, over all ranks; more gives a less noisy loss; 0: all of data.valid"),
+    SUPPORTED(
+        "eval_on", CHOICE, eval_on, "\"all\"", 0, 0, "all|rank0",
+        "which ranks evaluate; rank0: only rank 0, while the others wait (at stage 3 they take part in gathers): slower, with the same result"),
+    SECTION("checkpoint", "how checkpoints are written and read"),
+    SECTION("trace", "writes a timeline of some steps of all ranks, for Perfetto"),
+    SUPPORTED("export", STRING, export_folder, "null", 0, 0, NULL,
+              "Hugging Face model folder to write at the end of training; null: none"),
+    SUPPORTED("export_dtype", CHOICE, export_dtype, "\"auto\"", 0, 0, "auto|fp32|bf16|fp16",
+              "data type of the exported weights; auto: the type in which the training computes"),
+    SUPPORTED("metrics", STRING, metrics, "metrics.jsonl", 0, 0, NULL,
+              "file with one JSON object for each optimizer step, relative to output; null: none"),
+    SUPPORTED("device", CHOICE, device, "\"auto\"", 0, 0, "auto|cpu|cuda", "the device that computes"),
+    SUPPORTED(
+        "products", CHOICE, products, "\"auto\"", 0, 0, "auto|fixed|native|sgemm|packed|tiles|x6|x3",
+        "how a CPU multiplies matrices: by oneDNN's primitives in the type itself (native), by oneDNN's sgemm on fp32 values, by cspeed's own product on fp32 values (packed), or by one of the last two without a measurement (fixed); packed is for CPUs without AVX-512, and refused on others; on the tiles of AMX: bf16 matrices (tiles), fp32 matrices as sums of three bf16 parts (x6) or, less exactly, of two (x3); without AMX the last three are very slow; auto: for each shape what rank 0 measures to be fastest, and after a resume what the checkpoint records"),
+    REFUSED("bf16_products", "\"auto\"",
+            "its name is cspeed.products now, and its value \"fp32\" is called \"fixed\" there"),
+    SUPPORTED(
+        "tf32", BOOL, tf32, "false", 0, 0, NULL,
+        "true: a GPU computes fp32 matrix products in TF32 on tensor cores (10 bits of mantissa): faster, less exact; no effect on a CPU"),
+    SUPPORTED(
+        "cuda_graphs", BOOL, cuda_graphs, "false", 0, 0, NULL,
+        "true: launch forward and backward of a micro-batch as one CUDA graph each, which avoids the cost of single launches; needs nccl"),
+    SUPPORTED(
+        "threads", INT, threads, "0", 0, 4096, "auto",
+        "number of CPU threads of a rank; 0 and \"auto\": the number of cores to which it is bound; OMP_NUM_THREADS overrides it"),
+    SUPPORTED(
+        "comm", CHOICE, comm, "\"auto\"", 0, 0, "auto|self|shm|tcp|mpi|nccl|gloo|cpu",
+        "transport between ranks; auto: nccl for GPUs if each rank has its own; gloo and cpu: shared memory on one host, tcp among several; mpi: ranks that mpirun or srun started"),
+    REFUSED("comm_algorithms", "null",
+            "each transport chooses the algorithm of a collective by the length of the vector"),
+    SUPPORTED(
+        "recompute", CHOICE, recompute, "\"none\"", 0, 0, "none|unit",
+        "activation checkpointing; unit: save only the input of each layer and compute the rest again in backward: less memory, slower"),
+    SUPPORTED(
+        "prefetch", INT, prefetch, "1", 0, 64, NULL,
+        "stage 3: number of layers that are gathered in advance: more hides communication and needs memory; no effect for CPU ranks of one host"),
+    REFUSED("strict", "false", NOT_YET),
+};
 
 static const ce_key cspeed_checkpoint[] = {
     SUPPORTED("writer_threads", INT, writer_threads, "2", 1, 64, NULL,

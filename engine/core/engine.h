@@ -100,7 +100,9 @@ struct cs_engine {
     ce_upload *upload;  /* copies batches to the device; NULL if the device reads host memory */
     bool graphs;        /* forward and backward run as CUDA graphs */
     uint64_t graph_key; /* key of the last forward's graph */
-    bool uncaptured;    /* this forward is not captured in a graph, because the profiler waits for each unit */
+    bool uncaptured;    /* this forward is not captured in a graph, because the host waits for each unit */
+    bool stepped;       /* this process has completed a step */
+    bool failed;        /* a call of a step has ended with a fatal error (query/try.c) */
 
     /* one optimizer step */
     int64_t micro;             /* micro-batches since the last gradient accumulation boundary */

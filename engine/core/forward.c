@@ -1,6 +1,7 @@
 /* forward.c - cs_forward: the forward pass of one micro-batch, unit by unit. */
 #include "core/engine.h"
 #include "base/asked.h"
+#include "base/misuse.h"
 #include "base/must.h"
 #include "base/rng.h"
 
@@ -42,7 +43,9 @@ static cs_tensor predict(cs_pass *pass, cs_unit *unit, cs_tensor x, bool continu
 {
     if (continues && cs_pass_batch(pass) == 1)
         x = cs_matrix_rows(x, cs_rows(x) - 1, 1);
-    return unit->kind->predict(unit, pass, x);
+    cs_tensor output = { 0 };
+    unit->kind->predict(unit, pass, x, &output);
+    return output;
 }
 
 /* Runs unit i. The last unit returns one loss for each row, or its prediction; every other unit returns rows x
@@ -115,6 +118,7 @@ static int64_t count_targets(cs_tensor targets)
 /* Ends the program unless the micro-batch is full, because the sizes of the pass's memory are fixed. */
 static void check_batch(const cs_engine *engine, const cs_batch *batch)
 {
+    ce_misuse_given("cs_forward", "batch", (const void *const[]){ batch }, 1);
     bool tokens = engine->model->inputs == 0;
     int64_t samples = engine->sequences, columns = tokens ? engine->length : engine->model->inputs;
     cs_tensor inputs = batch->inputs, targets = batch->targets;

@@ -2,6 +2,7 @@
  * read, and the observers are called. */
 #include "core/engine.h"
 #include "base/beat.h"
+#include "base/misuse.h"
 #include "base/must.h"
 #include "base/trace.h"
 
@@ -32,6 +33,7 @@ double ce_phase_clock(cs_engine *engine)
 
 void ce_phase_begin(cs_engine *engine, ce_phase phase)
 {
+    ce_misuse_given(phases[phase].verb, "engine", (const void *const[]){ engine }, 1);
     ce_phase_expect(engine, phases[phase].due, phases[phase].verb);
     if (phase == CE_FORWARD && engine->micro == 0)
         engine->seconds = (cs_phase_seconds){ 0 };

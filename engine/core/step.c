@@ -2,7 +2,6 @@
  * updated, clips the gradients, updates the parameters, and sends the new values to the ranks that need them. */
 #include "core/engine.h"
 #include "base/asked.h"
-#include "base/beat.h"
 #include "base/must.h"
 #include "base/say.h"
 #include "base/trace.h"
@@ -163,26 +162,4 @@ bool cs_step(cs_engine *engine)
     }
     ce_phase_end(engine, CE_STEP);
     return boundary;
-}
-
-float cs_loss(cs_engine *engine)
-{
-    ce_step_settle(engine);
-    return (float)engine->metrics.loss;
-}
-
-cs_metrics cs_last_step(cs_engine *engine)
-{
-    ce_step_settle(engine);
-    return engine->metrics;
-}
-
-bool cs_save_asked(cs_engine *engine)
-{
-    ce_beat_offer_saves();
-    ce_asked_listen();
-    ce_step_settle(engine);
-    bool asked = engine->save_asked;
-    engine->save_asked = false;
-    return asked;
 }

@@ -1,6 +1,7 @@
 /* loader.c - threads that fill batches ahead of the program. Batch i uses slot i % slots. A free worker takes the
  * lowest batch that no worker has taken, as soon as the slot of that batch is free. */
 #include "cspeed/loader.h"
+#include "base/misuse.h"
 
 #include "base/must.h"
 #include "base/status.h"
@@ -79,6 +80,7 @@ static cs_status start(cs_loader *loader)
 
 cs_status cs_loader_open(cs_loader **loader, const cs_loader_settings *settings)
 {
+    CE_GIVEN(loader);
     *loader = NULL;
     if (!settings->fill || settings->bytes == 0 || settings->workers < 0 || settings->prefetch < 0 ||
         settings->count < 0)
@@ -101,6 +103,7 @@ cs_status cs_loader_open(cs_loader **loader, const cs_loader_settings *settings)
 
 void *cs_loader_next(cs_loader *loader)
 {
+    CE_GIVEN(loader);
     const cs_loader_settings *settings = &loader->settings;
     if (settings->count > 0 && loader->given == settings->count)
         ce_fatal(CS_MISUSE, "cs_loader_next: the loader has %lld batches, and all of them have been returned",

@@ -1,5 +1,6 @@
 /* measures.c - the counts of a two-class evaluation, and the ratios that are computed from them. */
 #include "cspeed/measures.h"
+#include "base/misuse.h"
 
 #include "core/engine.h"
 #include "base/must.h"
@@ -11,6 +12,7 @@ enum { BINS = CS_MEASURES_BINS };
 
 void cs_measures_clear(cs_measures *measures)
 {
+    CE_GIVEN(measures);
     memset(measures, 0, sizeof *measures);
     measures->low = INFINITY;
     measures->high = -INFINITY;
@@ -24,6 +26,7 @@ static int bin_of(double score)
 
 void cs_measures_add(cs_measures *measures, double score, bool positive)
 {
+    CE_GIVEN(measures);
     if (!(score >= 0 && score <= 1))
         ce_fatal(CS_MISUSE, "cs_measures_add: a score is a probability from 0 to 1, not %g", score);
     (positive ? measures->positive : measures->negative)[bin_of(score)]++;
@@ -33,6 +36,7 @@ void cs_measures_add(cs_measures *measures, double score, bool positive)
 
 void cs_measures_reduce(cs_engine *engine, cs_measures *measures)
 {
+    CE_GIVEN(engine);
     ce_walk_settle(engine);
     if (!ce_mesh_leads(&engine->mesh)) {
         memset(measures->positive, 0, sizeof measures->positive);
@@ -51,6 +55,7 @@ static double share(int64_t part, int64_t whole, double without)
 
 cs_precision_recall cs_measures_at(const cs_measures *measures, double threshold)
 {
+    CE_GIVEN(measures);
     cs_precision_recall at = { 0 };
     int64_t first = threshold > 0 ? (int64_t)fmin(threshold * BINS, BINS) : 0;
     for (int bin = 0; bin < BINS; bin++) {
@@ -70,6 +75,7 @@ cs_precision_recall cs_measures_at(const cs_measures *measures, double threshold
 
 double cs_measures_average_precision(const cs_measures *measures)
 {
+    CE_GIVEN(measures);
     int64_t hits = 0, predicted = 0, positives = cs_measures_at(measures, 0).positives;
     double area = 0;
     for (int bin = BINS - 1; bin >= 0; bin--) {

@@ -1,5 +1,6 @@
 /* process.c - helper processes, and cs_pool_map, which divides calls among a pool of processes. */
 #include "cspeed/process.h"
+#include "base/misuse.h"
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -26,6 +27,7 @@ struct cs_process {
 
 cs_status cs_process_start(cs_process **process, int (*run)(void *argument), void *argument)
 {
+    CE_GIVEN(process);
     pid_t parent = getpid();
     *process = calloc(1, sizeof **process);
     if (!*process)
@@ -51,6 +53,7 @@ cs_status cs_process_start(cs_process **process, int (*run)(void *argument), voi
 
 int64_t cs_process_id(const cs_process *process)
 {
+    CE_GIVEN(process);
     return process->pid;
 }
 
@@ -72,6 +75,7 @@ static bool reap(cs_process *process, int flags)
 
 bool cs_process_join(cs_process *process, double seconds, int *code)
 {
+    CE_GIVEN(process);
     double until = ce_clock_seconds() + seconds;
     bool ended = reap(process, seconds < 0 ? 0 : WNOHANG);
     while (!ended && ce_clock_seconds() < until) {

@@ -1,5 +1,6 @@
 /* sampler.c - the distributed sampler: entry k of the order of an epoch belongs to rank k % size. */
 #include "cspeed/sampler.h"
+#include "base/misuse.h"
 
 #include "base/must.h"
 #include "base/rng.h"
@@ -18,6 +19,7 @@ static void check(const cs_sampler *s)
 
 int64_t cs_sampler_count(const cs_sampler *sampler)
 {
+    CE_GIVEN(sampler);
     check(sampler);
     int64_t each = sampler->count / sampler->size, rest = sampler->count % sampler->size;
     if (sampler->end == CS_SAMPLER_EXACT)
@@ -27,6 +29,7 @@ int64_t cs_sampler_count(const cs_sampler *sampler)
 
 cs_status cs_sampler_weigh(double *cumulative, const double *weights, int64_t count)
 {
+    CE_GIVEN(cumulative);
     double sum = 0;
     for (int64_t i = 0; i < count; i++) {
         if (!(weights[i] >= 0 && isfinite(weights[i])))
@@ -59,6 +62,7 @@ static int64_t draw(const cs_sampler *s, int64_t entry)
 
 int64_t cs_sampler_at(const cs_sampler *sampler, int64_t index)
 {
+    CE_GIVEN(sampler);
     int64_t count = cs_sampler_count(sampler);
     if (index < 0 || index >= count)
         ce_fatal(CS_MISUSE, "cs_sampler_at: entry %lld of %lld", (long long)index, (long long)count);

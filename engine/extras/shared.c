@@ -1,5 +1,6 @@
 /* shared.c - what processes of one machine share: a queue of messages, a lock, a semaphore, an event. */
 #include "cspeed/process.h"
+#include "base/misuse.h"
 
 #include "base/clock.h"
 #include "base/must.h"
@@ -58,6 +59,7 @@ struct cs_queue {
 
 cs_status cs_queue_open(cs_queue **queue)
 {
+    CE_GIVEN(queue);
     *queue = calloc(1, sizeof **queue);
     if (!*queue)
         return ce_fail(CS_NO_MEMORY, "no memory for a queue");
@@ -71,6 +73,7 @@ cs_status cs_queue_open(cs_queue **queue)
 
 cs_status cs_queue_put(cs_queue *queue, const void *message, size_t bytes)
 {
+    CE_GIVEN(queue);
     ssize_t sent;
     if (bytes > CS_QUEUE_BYTES)
         return ce_fail(CS_MISUSE, "a message of %zu bytes: a queue takes at most %d", bytes, CS_QUEUE_BYTES);
@@ -82,6 +85,7 @@ cs_status cs_queue_put(cs_queue *queue, const void *message, size_t bytes)
 /* Another process may take the message that poll has reported; then this process waits again. */
 int64_t cs_queue_get(cs_queue *queue, void *message, size_t capacity, double seconds)
 {
+    CE_GIVEN(queue);
     double until = deadline_of(seconds);
     for (;;) {
         ssize_t length = recv(queue->ends[1], message, capacity, MSG_DONTWAIT | MSG_TRUNC);
@@ -112,6 +116,7 @@ struct cs_lock {
 
 cs_status cs_lock_open(cs_lock **lock)
 {
+    CE_GIVEN(lock);
     pthread_mutexattr_t shared;
     *lock = map_shared(sizeof **lock, "a lock");
     if (!*lock)
@@ -127,6 +132,7 @@ cs_status cs_lock_open(cs_lock **lock)
 
 bool cs_lock_take(cs_lock *lock)
 {
+    CE_GIVEN(lock);
     int reason = pthread_mutex_lock(&lock->mutex);
     if (reason == EOWNERDEAD)
         pthread_mutex_consistent(&lock->mutex);
@@ -137,6 +143,7 @@ bool cs_lock_take(cs_lock *lock)
 
 void cs_lock_give(cs_lock *lock)
 {
+    CE_GIVEN(lock);
     if (pthread_mutex_unlock(&lock->mutex) != 0)
         ce_fatal(CS_MISUSE, "a thread has unlocked a lock that it does not hold");
 }
@@ -154,6 +161,7 @@ struct cs_semaphore {
 
 cs_status cs_semaphore_open(cs_semaphore **semaphore, unsigned count)
 {
+    CE_GIVEN(semaphore);
     *semaphore = map_shared(sizeof **semaphore, "a semaphore");
     if (!*semaphore)
         return CS_NO_MEMORY;
@@ -166,6 +174,7 @@ cs_status cs_semaphore_open(cs_semaphore **semaphore, unsigned count)
 
 bool cs_semaphore_take(cs_semaphore *semaphore, double seconds)
 {
+    CE_GIVEN(semaphore);
     struct timespec until = time_of(deadline_of(seconds));
     int failed;
     while ((failed = sem_clockwait(&semaphore->semaphore, CLOCK_MONOTONIC, &until)) < 0 && errno == EINTR)
@@ -175,6 +184,7 @@ bool cs_semaphore_take(cs_semaphore *semaphore, double seconds)
 
 void cs_semaphore_give(cs_semaphore *semaphore)
 {
+    CE_GIVEN(semaphore);
     if (sem_post(&semaphore->semaphore) != 0)
         ce_fatal(CS_MISUSE, "a semaphore counts to %d at most", SEM_VALUE_MAX);
 }
@@ -192,23 +202,27 @@ struct cs_event {
 
 cs_status cs_event_open(cs_event **event)
 {
+    CE_GIVEN(event);
     *event = map_shared(sizeof **event, "an event");
     return *event ? CS_OK : CS_NO_MEMORY;
 }
 
 void cs_event_set(cs_event *event)
 {
+    CE_GIVEN(event);
     atomic_store(&event->set, 1);
     syscall(SYS_futex, &event->set, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 void cs_event_clear(cs_event *event)
 {
+    CE_GIVEN(event);
     atomic_store(&event->set, 0);
 }
 
 bool cs_event_wait(cs_event *event, double seconds)
 {
+    CE_GIVEN(event);
     double until = deadline_of(seconds);
     for (double left; !atomic_load(&event->set) && (left = until - ce_clock_seconds()) > 0;) {
         struct timespec wait = time_of(left);

@@ -1,5 +1,6 @@
 /* loader.c - cs_data: the data loader. The windows of a rank depend only on the number of samples trained on so far. */
 #include "input/loader.h"
+#include "base/misuse.h"
 #include "input/input.h"
 #include "base/must.h"
 #include "base/log.h"
@@ -144,6 +145,7 @@ cs_status ce_loader_begin(cs_engine *engine)
 
 cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
 {
+    CE_GIVEN(data, engine, split);
     *data = NULL;
     CE_TRY(check(engine, split));
     bool train = strcmp(split, "train") == 0;
@@ -163,6 +165,7 @@ cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
 
 cs_status cs_data_from(cs_data **data, cs_engine *engine, const cs_samples *samples)
 {
+    CE_GIVEN(data, engine, samples);
     *data = NULL;
     if (samples->count < 1 || !samples->read)
         return ce_fail(CS_MISUSE, "cs_data_from: at least one sample, and a function that reads it, are needed");
@@ -195,6 +198,7 @@ void cs_data_close(cs_data *data)
 
 int64_t cs_data_windows(const cs_data *data)
 {
+    CE_GIVEN(data);
     return data->windows ? ce_windows_count(data->windows) : data->own.count;
 }
 
@@ -244,6 +248,7 @@ static int64_t index_at(const cs_data *data, int64_t position)
 
 cs_batch cs_data_next(cs_data *data)
 {
+    CE_GIVEN(data);
     double traced = ce_trace_begin();
     for (int64_t b = 0; b < data->engine->settings->micro_batch; b++) {
         int64_t number = ce_forward_sample(data->engine, b);

@@ -1,5 +1,6 @@
 /* attention.c - the attention layer: projections, norms of q and k, rotary positions, causal self-attention. */
 #include "layer/linear.h"
+#include "base/misuse.h"
 #include "layer/attention_norm.h"
 #include "unit/cut.h"
 
@@ -43,6 +44,7 @@ static void cut_heads(cs_attention *attention, cs_unit *unit, bool fused)
 
 void cs_attention_declare(cs_attention *attention, cs_unit *unit, const char *name, const cs_attention_sizes *sizes)
 {
+    CE_GIVEN(attention, unit);
     char full[128];
     snprintf(full, sizeof full, "%s.c_attn", name);
     cs_linear_declare(&attention->qkv, unit, full, sizes->width, 3 * sizes->width, sizes->init, CS_IN_OUT, CS_BIAS);
@@ -58,6 +60,7 @@ void cs_attention_declare(cs_attention *attention, cs_unit *unit, const char *na
 void cs_attention_declare_parts(cs_attention *attention, cs_unit *unit, const char *name,
                                 const cs_attention_parts *parts)
 {
+    CE_GIVEN(attention, unit);
     int64_t queries = parts->heads.queries * parts->head, keys = parts->heads.keys * parts->head;
     cs_linear_part qkv[] = { { "q_proj", queries }, { "k_proj", keys }, { "v_proj", keys } };
     char full[128];
@@ -193,6 +196,7 @@ static cs_tensor project_backward(const cs_attention *attention, cs_pass *pass, 
 
 cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_tensor x)
 {
+    CE_GIVEN(attention, pass);
     cs_tensor qkv = project(attention, pass, x);
     cs_tensor y = cs_pass_make(pass, qkv.dtype, cs_rows(qkv), attention->heads.queries * attention->width);
     cs_tensor lse = cs_pass_make(pass, CS_F32, cs_pass_batch(pass) * attention->heads.queries, cs_pass_length(pass));
@@ -213,6 +217,7 @@ cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_
 
 cs_tensor cs_attention_backward(const cs_attention *attention, cs_pass *pass, cs_tensor dy)
 {
+    CE_GIVEN(attention, pass);
     cs_tensor dout = cs_linear_backward(&attention->out, pass, dy);
     cs_tensor lse = cs_pass_take(pass);
     cs_tensor y = cs_pass_take(pass);

@@ -3,6 +3,7 @@
  * With tensor parallelism the ranks divide the rows of the token table. The rank that has a token's row embeds the token,
  * position included; the row of the result is zero on the other ranks, and the sum over the ranks is exact. */
 #include "layer/linear.h"
+#include "base/misuse.h"
 #include "layer/residual.h"
 #include "unit/pass.h"
 
@@ -16,6 +17,7 @@ enum { NOISE = 1 }; /* makes the random bits of noise others than those of dropo
 void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const char *positions,
                       const cs_embed_sizes *sizes)
 {
+    CE_GIVEN(embed, unit);
     char full[128];
     snprintf(full, sizeof full, "%s.weight", tokens);
     embed->tokens = cs_unit_param(unit, full, sizes->vocabulary, sizes->width, sizes->init);
@@ -60,6 +62,7 @@ static void add_noise(const cs_embed *embed, cs_pass *pass, cs_tensor y)
 
 void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y)
 {
+    CE_GIVEN(embed, pass);
     cs_dropout dropout = ce_residual_dropout_rows(pass, embed->rate, embed->place, y);
     cs_tensor all = ce_pass_cuts_rows(pass) ? cs_pass_make(pass, y.dtype, cs_count(tokens), cs_columns(y)) : y;
     if (embed->positions && cs_pass_continues(pass))
@@ -79,6 +82,7 @@ void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs
 
 void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy)
 {
+    CE_GIVEN(embed, pass);
     cs_dropout dropout = ce_residual_dropout_rows(pass, embed->rate, embed->place, dy);
     cs_tensor tokens = cs_pass_take(pass);
     if (embed->tokens->frozen && (!embed->positions || embed->positions->frozen))

@@ -15,6 +15,7 @@
  * from a few numbers of each rank (cs_op_entropy_facts), so logits are not exchanged. A loss with terms (label smoothing,
  * z-loss) is computed in the same way, also by one rank. */
 #include "layer/linear.h"
+#include "base/misuse.h"
 #include "unit/pass.h"
 
 /* The tensors of the head's products. x, dx and loss have all rows; logits and raw have the rows of one chunk. */
@@ -130,6 +131,7 @@ static void weigh_then_grow(const job *all, int64_t chunk)
 
 void cs_entropy_forward(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, cs_tensor loss)
 {
+    CE_GIVEN(head, pass);
     cs_entropy_forward_capped(head, pass, x, classes, 0, loss);
 }
 
@@ -154,6 +156,7 @@ static int64_t open_chunk(job *all)
 void cs_entropy_forward_capped(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, float cap,
                                cs_tensor loss)
 {
+    CE_GIVEN(head, pass);
     job all = { .head = head, .pass = pass, .loss = loss, .classes = classes, .cap = cap };
     all.x = ce_pass_gather_rows(pass, ce_linear_factor(pass, x));
     all.weight = ce_linear_weight(head, pass);
@@ -176,5 +179,6 @@ void cs_entropy_forward_capped(const cs_linear *head, cs_pass *pass, cs_tensor x
 
 cs_tensor cs_entropy_backward(cs_pass *pass)
 {
+    CE_GIVEN(pass);
     return cs_pass_take(pass);
 }

@@ -12,6 +12,7 @@
  * An expert has matrices of its own, with the names of published weights, although transformers 5 has one tensor for all
  * experts: checkpoints, exports and parameter groups then name what a user finds in a file, and Muon gets matrices. */
 #include "layer/linear.h"
+#include "base/misuse.h"
 #include "unit/pass.h"
 #include "unit/unit.h"
 
@@ -96,6 +97,7 @@ static void declare_shared(cs_experts *experts, cs_unit *unit, const char *name,
 
 void cs_experts_declare(cs_experts *experts, cs_unit *unit, const char *name, const cs_experts_sizes *sizes)
 {
+    CE_GIVEN(experts, unit);
     char full[128];
     *experts = (cs_experts){ .count = sizes->count,
                              .chosen = sizes->chosen,
@@ -200,6 +202,7 @@ static cs_tensor compute(const cs_experts *experts, cs_pass *pass, cs_tensor h, 
 
 cs_tensor cs_experts_forward(const cs_experts *experts, cs_pass *pass, cs_tensor x)
 {
+    CE_GIVEN(experts, pass);
     cs_stream *stream = cs_pass_stream(pass);
     cs_dtype dtype = cs_pass_products(pass);
     cs_tensor own_rows = ce_linear_factor(pass, x);
@@ -304,6 +307,7 @@ static cs_tensor router_backward(const cs_experts *experts, cs_pass *pass, const
 
 cs_tensor cs_experts_backward(const cs_experts *experts, cs_pass *pass, cs_tensor dy)
 {
+    CE_GIVEN(experts, pass);
     cs_stream *stream = cs_pass_stream(pass);
     dy = ce_linear_factor(pass, dy);
     cs_tensor shared = experts->shared.gate_up.weight ? shared_backward(experts, pass, dy) : (cs_tensor){ 0 };
@@ -333,6 +337,7 @@ cs_tensor cs_experts_backward(const cs_experts *experts, cs_pass *pass, cs_tenso
 
 void cs_experts_balance(cs_unit *unit, cs_pass *pass, cs_tensor loss)
 {
+    CE_GIVEN(unit, pass);
     ce_load *load = &unit->model->load;
     if (load->layers == 0 || load->coefficient <= 0 || !cs_pass_training(pass))
         return;

@@ -1,11 +1,13 @@
 /* gated.c - the gated feed-forward layer: gate and up projection in one matrix product, then SwiGLU or a gate with
  * another function, then the down projection. */
 #include "layer/linear.h"
+#include "base/misuse.h"
 
 #include <stdio.h>
 
 void cs_gated_declare(cs_gated *gated, cs_unit *unit, const char *name, const cs_gated_sizes *sizes)
 {
+    CE_GIVEN(gated, unit);
     cs_linear_part parts[] = { { "gate_proj", sizes->hidden }, { "up_proj", sizes->hidden } };
     char full[128];
     gated->function = sizes->function == CS_USUAL_ACTIVATION ? CS_SILU : sizes->function;
@@ -26,6 +28,7 @@ void cs_gated_declare(cs_gated *gated, cs_unit *unit, const char *name, const cs
 
 cs_tensor cs_gated_forward(const cs_gated *gated, cs_pass *pass, cs_tensor x)
 {
+    CE_GIVEN(gated, pass);
     cs_tensor h = cs_linear_forward(&gated->gate_up, pass, x);
     cs_tensor g = cs_pass_make(pass, h.dtype, cs_rows(h), cs_columns(h) / 2);
     cs_op_gated(cs_pass_stream(pass), g, h, gated->function);
@@ -35,6 +38,7 @@ cs_tensor cs_gated_forward(const cs_gated *gated, cs_pass *pass, cs_tensor x)
 
 cs_tensor cs_gated_backward(const cs_gated *gated, cs_pass *pass, cs_tensor dy)
 {
+    CE_GIVEN(gated, pass);
     cs_tensor dg = cs_linear_backward(&gated->down, pass, dy);
     cs_tensor h = cs_pass_take(pass);
     cs_tensor dh = cs_pass_like(pass, h);

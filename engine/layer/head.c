@@ -1,6 +1,7 @@
 /* head.c - the head of a language model, with a table of its own or with the table of the embedding. With tensor
  * parallelism the ranks divide the vocabulary. */
 #include "layer/linear.h"
+#include "base/misuse.h"
 #include "unit/pass.h"
 #include "unit/unit.h"
 
@@ -14,6 +15,7 @@ static void declare(cs_linear *head, cs_unit *unit, const char *name, int64_t in
 
 void cs_head_declare(cs_linear *head, cs_unit *unit, const char *name, int64_t inputs, int64_t outputs, cs_init init)
 {
+    CE_GIVEN(head, unit);
     declare(head, unit, name, inputs, outputs, init, CS_NO_BIAS);
     head->weight->padded = true;
 }
@@ -21,11 +23,13 @@ void cs_head_declare(cs_linear *head, cs_unit *unit, const char *name, int64_t i
 void cs_head_declare_biased(cs_linear *head, cs_unit *unit, const char *name, int64_t inputs, int64_t outputs,
                             cs_init init)
 {
+    CE_GIVEN(head, unit);
     declare(head, unit, name, inputs, outputs, init, CS_BIAS);
 }
 
 void cs_head_share(cs_linear *head, cs_unit *unit, cs_unit *owner, const char *name)
 {
+    CE_GIVEN(head, unit);
     cs_param *table = cs_unit_share(unit, owner, name);
     const ce_cut *cut = &((const ce_unit_shared *)table)->entry->cut;
     *head = (cs_linear){ .weight = table,
@@ -62,6 +66,7 @@ static cs_tensor gather_columns(const cs_linear *head, cs_pass *pass, cs_tensor 
 /* The rows that pad the table on the device have no column in the result. */
 cs_tensor cs_head_predict(const cs_linear *head, cs_pass *pass, cs_tensor x, float cap)
 {
+    CE_GIVEN(head, pass);
     cs_tensor logits = cs_linear_forward(head, pass, x);
     if (cap > 0)
         cs_op_softcap(cs_pass_stream(pass), logits, logits, cap);

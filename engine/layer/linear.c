@@ -1,5 +1,6 @@
 /* linear.c - the linear layer: y = x W + b. */
 #include "layer/linear.h"
+#include "base/misuse.h"
 #include "layer/lora.h"
 #include "base/must.h"
 #include "unit/pass.h"
@@ -10,6 +11,7 @@
 void cs_linear_declare(cs_linear *linear, cs_unit *unit, const char *name, int64_t inputs, int64_t outputs,
                        cs_init init, cs_layout layout, cs_with_bias with_bias)
 {
+    CE_GIVEN(linear, unit);
     char full[128];
     snprintf(full, sizeof full, "%s.weight", name);
     linear->layout = layout;
@@ -30,6 +32,7 @@ void cs_linear_declare(cs_linear *linear, cs_unit *unit, const char *name, int64
 void cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *name, int64_t inputs,
                              const cs_linear_part *parts, int count, cs_init init, cs_with_bias with_bias)
 {
+    CE_GIVEN(linear, unit);
     char full[128];
     linear->layout = CS_OUT_IN;
     for (int i = 0; i < count; i++) {
@@ -293,6 +296,7 @@ static bool adds_up(const cs_linear *linear, int cut)
 
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
+    CE_GIVEN(linear, pass);
     cs_tensor all = whole_input(linear, pass, x = ce_linear_factor(pass, x));
     cs_tensor y = make_y(linear, pass, all);
     multiply(linear, pass, y, all, ce_linear_added_bias(linear, pass));
@@ -309,6 +313,7 @@ static bool is_composed(const cs_linear *linear)
 
 cs_tensor cs_linear_forward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
+    CE_GIVEN(linear, pass);
     cs_tensor all = whole_input(linear, pass, x = ce_linear_factor(pass, x));
     cs_tensor pre = make_y(linear, pass, all);
     cs_tensor bias = ce_linear_bias(linear, pass), y = cs_pass_like(pass, pre);
@@ -335,6 +340,7 @@ void ce_linear_grow(const cs_linear *linear, cs_pass *pass, cs_tensor x, cs_tens
  * the ranks beside the product of the weight's gradient. */
 cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
+    CE_GIVEN(linear, pass);
     cs_tensor x = take_input(linear, pass);
     x = linear->cut == CS_CUT_OUTPUTS ? ce_pass_begin_gather_rows(pass, x) : x;
     dy = whole_gradient(linear, pass, dy);
@@ -350,6 +356,7 @@ cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor d
 
 cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
+    CE_GIVEN(linear, pass);
     if (is_composed(linear)) {
         cs_tensor dx = cs_linear_backward(linear, pass, dy);
         cs_op_gelu_grad(cs_pass_stream(pass), dx, dx, cs_pass_take(pass));
@@ -365,6 +372,7 @@ cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_ten
 
 void cs_linear_backward_weights(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
+    CE_GIVEN(linear, pass);
     cs_tensor x = take_input(linear, pass);
     dy = ce_linear_factor(pass, dy);
     ce_linear_grow(linear, pass, x, dy);

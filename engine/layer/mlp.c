@@ -1,10 +1,12 @@
 /* mlp.c - the feed-forward layer of GPT-2: a linear layer, GELU or another function, and a second linear layer. */
 #include "layer/linear.h"
+#include "base/misuse.h"
 
 #include <stdio.h>
 
 void cs_mlp_declare(cs_mlp *mlp, cs_unit *unit, const char *name, const cs_mlp_sizes *sizes)
 {
+    CE_GIVEN(mlp, unit);
     char full[128];
     cs_with_bias bias = sizes->unbiased ? CS_NO_BIAS : CS_BIAS;
     snprintf(full, sizeof full, "%s.%s", name, sizes->up ? sizes->up : "c_fc");
@@ -25,6 +27,7 @@ static bool is_usual(const cs_mlp *mlp)
 
 cs_tensor cs_mlp_forward(const cs_mlp *mlp, cs_pass *pass, cs_tensor x)
 {
+    CE_GIVEN(mlp, pass);
     if (is_usual(mlp))
         return cs_linear_forward(&mlp->down, pass, cs_linear_forward_gelu(&mlp->up, pass, x));
     cs_tensor h = cs_linear_forward(&mlp->up, pass, x), y = cs_pass_like(pass, h);
@@ -35,6 +38,7 @@ cs_tensor cs_mlp_forward(const cs_mlp *mlp, cs_pass *pass, cs_tensor x)
 
 cs_tensor cs_mlp_backward(const cs_mlp *mlp, cs_pass *pass, cs_tensor dy)
 {
+    CE_GIVEN(mlp, pass);
     if (is_usual(mlp))
         return cs_linear_backward(&mlp->up, pass, cs_linear_backward_gelu(&mlp->down, pass, dy));
     cs_tensor dh = cs_linear_backward(&mlp->down, pass, dy);

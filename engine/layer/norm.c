@@ -1,5 +1,6 @@
 /* norm.c - the LayerNorm layer. */
 #include "layer/linear.h"
+#include "base/misuse.h"
 
 #include <stdio.h>
 
@@ -16,11 +17,13 @@ static cs_param *declare(cs_unit *unit, const char *name, const char *part, int6
 
 void cs_norm_declare_unbiased(cs_norm *norm, cs_unit *unit, const char *name, int64_t width, float epsilon)
 {
+    CE_GIVEN(norm, unit);
     *norm = (cs_norm){ declare(unit, name, "weight", width, (cs_init){ CS_ONES, 0 }), NULL, epsilon };
 }
 
 void cs_norm_declare(cs_norm *norm, cs_unit *unit, const char *name, int64_t width, float epsilon)
 {
+    CE_GIVEN(norm, unit);
     cs_norm_declare_unbiased(norm, unit, name, width, epsilon);
     norm->bias = declare(unit, name, "bias", width, (cs_init){ CS_ZEROS, 0 });
 }
@@ -46,6 +49,7 @@ static cs_tensor grown_bias(const cs_norm *norm, cs_pass *pass, cs_tensor dweigh
 
 cs_tensor cs_norm_forward(const cs_norm *norm, cs_pass *pass, cs_tensor x)
 {
+    CE_GIVEN(norm, pass);
     cs_tensor y = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), cs_columns(x));
     cs_tensor stats = cs_pass_make(pass, CS_F32, cs_rows(x), 2);
     cs_op_norm(cs_pass_stream(pass), y, stats, x, norm->weight->value, bias_of(norm, pass), norm->epsilon);
@@ -56,6 +60,7 @@ cs_tensor cs_norm_forward(const cs_norm *norm, cs_pass *pass, cs_tensor x)
 
 cs_tensor cs_norm_backward(const cs_norm *norm, cs_pass *pass, cs_tensor dy)
 {
+    CE_GIVEN(norm, pass);
     cs_tensor stats = cs_pass_take(pass);
     cs_tensor x = cs_pass_take(pass);
     cs_tensor dx = cs_pass_like(pass, x);
@@ -67,6 +72,7 @@ cs_tensor cs_norm_backward(const cs_norm *norm, cs_pass *pass, cs_tensor dy)
 
 cs_tensor cs_norm_forward_add(const cs_norm *norm, cs_pass *pass, const cs_addition *x)
 {
+    CE_GIVEN(norm, pass);
     cs_tensor y = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x->sum), cs_columns(x->sum));
     cs_tensor stats = cs_pass_make(pass, CS_F32, cs_rows(x->sum), 2);
     cs_op_add_norm(cs_pass_stream(pass), y, stats, x, norm->weight->value, bias_of(norm, pass), norm->epsilon);
@@ -77,6 +83,7 @@ cs_tensor cs_norm_forward_add(const cs_norm *norm, cs_pass *pass, const cs_addit
 
 void cs_norm_backward_add(const cs_norm *norm, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor beside)
 {
+    CE_GIVEN(norm, pass);
     cs_tensor stats = cs_pass_take(pass);
     cs_tensor x = cs_pass_take(pass);
     cs_tensor dweight = ce_linear_grown(pass, norm->weight);

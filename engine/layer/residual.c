@@ -1,5 +1,6 @@
 /* residual.c - the residual connection: y = a + dropout(b). */
 #include "layer/residual.h"
+#include "base/misuse.h"
 #include "base/range.h"
 #include "base/rng.h"
 #include "unit/pass.h"
@@ -7,6 +8,7 @@
 
 cs_dropout cs_residual_dropout(cs_pass *pass, float rate, uint64_t place)
 {
+    CE_GIVEN(pass);
     return (cs_dropout){
         .rate = ce_pass_drops(pass) ? rate : 0, .place = place, .keys = cs_pass_keys(pass), .batch = cs_pass_batch(pass)
     };
@@ -29,11 +31,13 @@ cs_dropout ce_residual_dropout_rows(cs_pass *pass, float rate, uint64_t place, c
 
 uint64_t cs_residual_place(cs_unit *unit, const char *name)
 {
+    CE_GIVEN(unit, name);
     return ce_rng_key(ce_rng_key(0, unit->name), name);
 }
 
 void cs_residual_declare(cs_residual *residual, cs_unit *unit, const char *name, float rate)
 {
+    CE_GIVEN(residual, unit);
     residual->rate = rate;
     residual->place = cs_residual_place(unit, name);
 }
@@ -53,18 +57,21 @@ static cs_dropout drop_rows(const cs_residual *residual, cs_pass *pass, cs_tenso
 
 void cs_residual_forward(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b)
 {
+    CE_GIVEN(residual, pass);
     cs_dropout dropout = drop_rows(residual, pass, &b);
     cs_op_add_dropout(cs_pass_stream(pass), y, a, b, dropout);
 }
 
 cs_addition cs_residual_addition(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b)
 {
+    CE_GIVEN(residual, pass);
     cs_dropout dropout = drop_rows(residual, pass, &b);
     return (cs_addition){ y, a, b, dropout };
 }
 
 cs_tensor cs_residual_backward(const cs_residual *residual, cs_pass *pass, cs_tensor dy)
 {
+    CE_GIVEN(residual, pass);
     cs_dropout dropout = ce_residual_dropout_rows(pass, residual->rate, residual->place, dy);
     if (dropout.rate <= 0)
         return dy;

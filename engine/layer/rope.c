@@ -1,5 +1,6 @@
 /* rope.c - the frequencies of rotary positions, theta^(-2i/D), and how they are scaled for longer contexts. */
 #include "cspeed/layer.h"
+#include "base/misuse.h"
 
 #include <math.h>
 
@@ -77,6 +78,7 @@ static void divide(cs_rope *rope, const cs_rope_sizes *sizes, const float *divis
 
 void cs_rope_open(cs_rope *rope, const cs_rope_sizes *sizes)
 {
+    CE_GIVEN(rope, sizes);
     rope->width = sizes->width;
     rope->head = sizes->head;
     rope->adjacent = sizes->adjacent;
@@ -92,6 +94,7 @@ void cs_rope_open(cs_rope *rope, const cs_rope_sizes *sizes)
 
 void cs_rope_open_longer(cs_rope *rope, const cs_rope_sizes *sizes)
 {
+    CE_GIVEN(rope, sizes);
     cs_rope_open(rope, sizes);
     if (sizes->kind == CS_ROPE_LONG)
         divide(rope, sizes, sizes->longer);

@@ -73,10 +73,10 @@ static cs_tensor normed(const head *h, cs_pass *pass, cs_tensor x)
     return y;
 }
 
-static cs_tensor head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
+static void head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor *output)
 {
     const head *h = cs_unit_self(unit, sizeof *h);
-    return cs_head_predict(&h->head, pass, normed(h, pass, x), h->cap);
+    *output = cs_head_predict(&h->head, pass, normed(h, pass, x), h->cap);
 }
 
 static void head_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)

@@ -1,6 +1,7 @@
 /* context.c - cs_context: incremental inference with a key-value cache, so that each token is computed once. The
  * weights are read once for all contexts that are continued together. */
 #include "query/query.h"
+#include "base/misuse.h"
 #include "base/must.h"
 
 #include <stdlib.h>
@@ -13,6 +14,7 @@ struct cs_context {
 
 int64_t cs_context_positions(const cs_engine *engine)
 {
+    CE_GIVEN(engine);
     return engine->facts.context ? engine->facts.context : engine->facts.positions;
 }
 
@@ -33,6 +35,7 @@ static cs_status build(cs_context *context, cs_engine *engine, int64_t length)
 
 cs_status cs_context_open(cs_context **context, cs_engine *engine, int64_t length)
 {
+    CE_GIVEN(context, engine);
     *context = ce_must_alloc(sizeof **context);
     cs_status status = build(*context, engine, length);
     if (status != CS_OK) {
@@ -74,6 +77,7 @@ static cs_status run(cs_engine *engine, const char *verb, cs_tensor tokens, cons
 
 cs_status cs_context_read(cs_context *context, const int32_t *tokens, int64_t count, cs_tensor *logits)
 {
+    CE_GIVEN(context, tokens, logits);
     CE_TRY(check(context, "cs_context_read", tokens, count));
     for (int64_t from = 0, rows; from < count; from += rows) {
         int64_t max = context->engine->length;
@@ -88,6 +92,7 @@ cs_status cs_context_read(cs_context *context, const int32_t *tokens, int64_t co
 
 cs_status cs_contexts_step(cs_context *const *contexts, int64_t count, const int32_t *tokens, cs_tensor *logits)
 {
+    CE_GIVEN(contexts, tokens, logits);
     static const char verb[] = "cs_contexts_step";
     int64_t max = count > 0 ? contexts[0]->engine->settings->micro_batch * contexts[0]->engine->length : 0;
     if (count < 1 || count > max)
@@ -107,10 +112,12 @@ cs_status cs_contexts_step(cs_context *const *contexts, int64_t count, const int
 
 int64_t cs_context_count(const cs_context *context)
 {
+    CE_GIVEN(context);
     return context->count;
 }
 
 void cs_context_clear(cs_context *context)
 {
+    CE_GIVEN(context);
     context->count = 0;
 }

@@ -1,6 +1,7 @@
 /* evaluate.c - cs_evaluate, cs_score, cs_predict: forward passes that keep no activations. The mean loss is an exact
  * sum of losses divided by their number. So every number of lanes gives the same mean loss, bit for bit. */
 #include "query/query.h"
+#include "base/misuse.h"
 #include "input/input.h"
 #include "base/must.h"
 #include "base/progress.h"
@@ -178,6 +179,7 @@ static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, boo
 
 cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double *loss)
 {
+    CE_GIVEN(engine, data, loss);
     ce_phase_expect(engine, CE_FORWARD, "cs_evaluate");
     *loss = evaluate(engine, data, batches, false).loss;
     return CS_OK;
@@ -185,6 +187,7 @@ cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double 
 
 cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores *scores)
 {
+    CE_GIVEN(engine, data, scores);
     ce_phase_expect(engine, CE_FORWARD, "cs_score");
     *scores = evaluate(engine, data, batches, true);
     return CS_OK;
@@ -192,6 +195,7 @@ cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores 
 
 cs_status cs_losses(cs_engine *engine, const cs_batch *batch, float *losses)
 {
+    CE_GIVEN(engine, batch, losses);
     ce_phase_begin(engine, CE_EVALUATE);
     cs_tensor loss = ce_forward_units(engine, engine->pass,
                                       &(ce_forward_input){ .mode = CE_PASS_EVALUATION,

@@ -1,6 +1,7 @@
 /* generation.c - cs_generation: samples the tokens of a text after a prompt, with a key-value cache. A text that has
  * filled the positions of the model continues from its last tokens. */
 #include "core/engine.h"
+#include "base/misuse.h"
 #include "base/must.h"
 
 #include <stdlib.h>
@@ -30,6 +31,7 @@ static cs_status build(cs_generation *g, cs_engine *engine, const int32_t *promp
 cs_status cs_generation_open(cs_generation **generation, cs_engine *engine, const int32_t *prompt, int64_t count,
                              const cs_generation_options *options)
 {
+    CE_GIVEN(generation, engine, prompt, options);
     *generation = NULL;
     if (count < 1 || options->max < 0)
         return ce_fail(
@@ -57,6 +59,7 @@ void cs_generation_close(cs_generation *generation)
 
 bool cs_generation_slid(const cs_generation *generation)
 {
+    CE_GIVEN(generation);
     return generation->slid;
 }
 
@@ -110,6 +113,7 @@ static cs_status step(cs_generation *const *generations, int64_t count, cs_conte
 
 cs_status cs_generations_next(cs_generation *const *generations, int64_t count, int32_t *tokens)
 {
+    CE_GIVEN(generations, tokens);
     CE_FREED cs_context **contexts = ce_must_alloc((size_t)count * sizeof *contexts);
     CE_FREED int32_t *last = ce_must_alloc((size_t)count * sizeof *last);
     for (int64_t i = 0; i < count; i++)

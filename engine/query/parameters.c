@@ -1,5 +1,6 @@
 /* parameters.c - the parameters of a model by name, this rank's shard of each parameter, and the parameter groups. */
 #include "core/engine.h"
+#include "base/misuse.h"
 #include "base/must.h"
 
 #include <stdlib.h>
@@ -19,6 +20,7 @@ static const ce_unit_entry *entry_at(const cs_engine *engine, int64_t index, con
 
 int64_t cs_param_count(const cs_engine *engine)
 {
+    CE_GIVEN(engine);
     int64_t count = 0;
     for (int i = 0; i < engine->model->total; i++)
         count += engine->model->units[i]->entry_count;
@@ -27,6 +29,7 @@ int64_t cs_param_count(const cs_engine *engine)
 
 const char *cs_param_name(const cs_engine *engine, int64_t index)
 {
+    CE_GIVEN(engine);
     const ce_shard *shard;
     const ce_unit_entry *entry = index >= 0 ? entry_at(engine, index, &shard) : NULL;
     if (!entry)
@@ -64,6 +67,7 @@ static void describe_boxes(cs_param_part *part, const ce_cut *cut)
 
 cs_status cs_param_local(const cs_engine *engine, const char *name, cs_param_part *part)
 {
+    CE_GIVEN(engine, name, part);
     int unit;
     const ce_unit_entry *entry = ce_model_locate(engine->model, name, &unit);
     if (!entry)
@@ -90,11 +94,13 @@ cs_status cs_param_local(const cs_engine *engine, const char *name, cs_param_par
 
 int cs_param_group_count(const cs_engine *engine)
 {
+    CE_GIVEN(engine);
     return engine->settings->groups.count;
 }
 
 cs_param_group cs_param_group_at(const cs_engine *engine, int index)
 {
+    CE_GIVEN(engine);
     const ce_groups *groups = &engine->settings->groups;
     if (index < 0 || index >= groups->count)
         ce_fatal(CS_MISUSE, "cs_param_group_at: there is no group %d; the optimizer has %d", index, groups->count);

@@ -1,6 +1,7 @@
 /* predict.c - cs_predict, and the forward passes of a cs_context: computes the outputs of the last unit instead of its
  * loss. */
 #include "query/query.h"
+#include "base/misuse.h"
 #include "base/must.h"
 
 #include <stdlib.h>
@@ -101,11 +102,14 @@ cs_status ce_predict_output(cs_engine *engine, const char *verb, const ce_forwar
                        (long long)engine->settings->micro_batch, (long long)longest);
     CE_TRY(open_pass(engine, prediction_bytes(engine, input)));
     *output = engine->predictor->output = ce_forward_units(engine, engine->predictor->pass, input);
+    if (!output->data)
+        ce_misuse(verb, "the function predict of the last unit (%s) has not set its output", last->kind->name);
     return ce_upload_fetch_output(engine, output);
 }
 
 cs_status cs_predict(cs_engine *engine, const cs_batch *batch, cs_tensor *output)
 {
+    CE_GIVEN(engine, batch, output);
     return ce_predict_output(engine, "cs_predict",
                              &(ce_forward_input){ .mode = CE_PASS_EVALUATION,
                                                   .inputs = batch->inputs,

@@ -13,4 +13,8 @@ cs_status ce_predict_output(cs_engine *engine, const char *verb, const ce_forwar
 void ce_predict_close(cs_engine *engine); /* frees the memory of predictions */
 extern const ce_observer ce_predict_observer;
 
+/* check.c: the check of what units write, in every step with cspeed.check, otherwise in the first step of a model that the
+ * program has defined. */
+extern const ce_observer ce_check_observer;
+
 #endif

@@ -4,6 +4,7 @@
  * top_p keeps the smallest set of these whose probabilities sum to top_p. Among equal logits the lower token comes
  * first. */
 #include "cspeed/cspeed.h"
+#include "base/misuse.h"
 #include "base/must.h"
 #include "base/rng.h"
 
@@ -97,6 +98,7 @@ static int32_t draw(const candidate *all, int64_t count, double chance)
 
 int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_t place)
 {
+    CE_GIVEN(how);
     int64_t count = cs_columns(logits), from = (cs_rows(logits) - 1) * count;
     CE_FREED candidate *all = ce_must_alloc((size_t)count * sizeof *all);
     candidate best = { (double)cs_element(logits, from), 0 };

@@ -1,5 +1,6 @@
 /* async_save.c - saves checkpoints in the foreground or in the background, and reports the result to the program. */
 #include "base/must.h"
+#include "base/misuse.h"
 #include "saving/saving.h"
 #include "base/beat.h"
 #include "base/log.h"
@@ -175,6 +176,7 @@ const ce_observer ce_async_save_observer = {
 
 cs_status cs_finish_checkpoint(cs_engine *engine)
 {
+    CE_GIVEN(engine);
     return ce_async_save_finish(engine);
 }
 

@@ -1,5 +1,6 @@
 /* disk_space.c - cs_checkpoint_room: checks that the file system has space for the checkpoints that a run will save. */
 #include "core/engine.h"
+#include "base/misuse.h"
 #include "checkpoint/line.h"
 
 #include <errno.h>
@@ -57,6 +58,7 @@ static int64_t count_more(const char *dir, int64_t saves, int64_t keep_last, boo
 
 cs_status cs_checkpoint_room(const cs_engine *engine, const char *dir, int64_t saves)
 {
+    CE_GIVEN(engine, dir);
     struct statvfs about;
     int64_t keep_last = engine->settings->keep_last,
             more = count_more(dir, saves, keep_last, engine->settings->keep_best);

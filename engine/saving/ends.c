@@ -1,5 +1,6 @@
 /* ends.c - the tokens that end a text of a model that is used, not trained. */
 #include "saving/saving.h"
+#include "base/misuse.h"
 #include "interchange/huggingface.h"
 
 cs_status ce_ends_load(cs_engine *engine)
@@ -18,6 +19,7 @@ cs_status ce_ends_load(cs_engine *engine)
 
 bool cs_ends_text(const cs_engine *engine, int32_t token)
 {
+    CE_GIVEN(engine);
     size_t index;
     json_t *id;
     json_array_foreach (engine->ends, index, id)

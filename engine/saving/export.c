@@ -1,6 +1,7 @@
 /* export.c - cs_export: writes the weights of a checkpoint as a Hugging Face folder, or its adapters as a folder of
  * PEFT. */
 #include "core/engine.h"
+#include "base/misuse.h"
 #include "comm/collective_status.h"
 #include "interchange/huggingface.h"
 
@@ -25,6 +26,7 @@ static cs_status write_folder(const ce_settings *settings, const char *dir, cons
 
 cs_status cs_export(cs_engine *engine, const char *dir, const char *tag, const char *folder)
 {
+    CE_GIVEN(engine, dir, folder);
     cs_status status = cs_finish_checkpoint(engine);
     if (status == CS_OK && engine->world.rank == 0)
         status = write_folder(engine->settings, dir, tag, folder);

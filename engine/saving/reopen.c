@@ -1,5 +1,6 @@
 /* reopen.c - cs_reopen: derives the configuration for using a trained model from its folder. */
 #include "base/must.h"
+#include "base/misuse.h"
 #include "core/engine.h"
 #include "hub/hub.h"
 #include "checkpoint/catalog.h"
@@ -212,6 +213,7 @@ static cs_status open_text(cs_config **config, json_t *root, const char *name)
 
 cs_status cs_reopen(cs_config **config, const char *source, const char *tag)
 {
+    CE_GIVEN(config, source);
     choice chosen = { 0 };
     json_auto_t *root = NULL;
     char cached[CE_HUB_PATH];

@@ -1,6 +1,7 @@
 /* save_load.c - cs_save_checkpoint, cs_load_checkpoint: saves and loads the engine's state as pieces of named tensors
  * and some numbers. */
 #include "saving/saving.h"
+#include "base/misuse.h"
 #include "base/must.h"
 #include "products/products.h"
 #include "chat/chat.h"
@@ -219,6 +220,7 @@ static cs_status validate_tag(cs_engine *engine, const char *tag)
 
 cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag, const char *client_state)
 {
+    CE_GIVEN(engine, dir);
     char automatic[64];
     snprintf(automatic, sizeof automatic, "global_step%lld", (long long)engine->metrics.step);
     CE_TRY(ce_values_settle(engine, "cs_save_checkpoint"));
@@ -263,6 +265,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
 
 void cs_keep_checkpoint(cs_engine *engine, int64_t step)
 {
+    CE_GIVEN(engine);
     engine->saving->kept_step = step;
 }
 
@@ -437,6 +440,7 @@ static cs_status load_whole(cs_engine *engine, const char *dir, ce_checkpoint_re
 cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag, const cs_load_options *options,
                              char **client_state)
 {
+    CE_GIVEN(engine, dir);
     static const cs_load_options everything = { 0 };
     ce_checkpoint_reader *reader = NULL;
     CE_TRY(ce_values_settle(engine, "cs_load_checkpoint"));

@@ -1,6 +1,7 @@
 /* values.c - whole parameters and gradients for a program: each rank converts the elements that it holds, and an
  * all-reduce completes the others. */
 #include "base/must.h"
+#include "base/misuse.h"
 #include "comm/collective_status.h"
 #include "interchange/huggingface.h"
 #include "saving/saving.h"
@@ -115,6 +116,7 @@ cs_status ce_values_settle(cs_engine *engine, const char *verb)
 
 cs_status cs_param_read(cs_engine *engine, const char *name, float *to)
 {
+    CE_GIVEN(engine, name, to);
     values v;
     CE_TRY(find(&v, engine, name, "cs_param_read"));
     ce_walk_settle(engine);
@@ -134,6 +136,7 @@ static cs_status prepare(cs_engine *engine, const char *verb)
 
 cs_status cs_param_write(cs_engine *engine, const char *name, const float *from)
 {
+    CE_GIVEN(engine, name, from);
     values v;
     CE_TRY(find(&v, engine, name, "cs_param_write"));
     CE_TRY(prepare(engine, "cs_param_write"));
@@ -149,6 +152,7 @@ cs_status cs_param_write(cs_engine *engine, const char *name, const float *from)
 
 cs_status cs_load_weights(cs_engine *engine, const char *folder)
 {
+    CE_GIVEN(engine, folder);
     bool found = false;
     CE_TRY(prepare(engine, "cs_load_weights"));
     cs_status status = ce_huggingface_detect(&found, folder);
@@ -160,6 +164,7 @@ cs_status cs_load_weights(cs_engine *engine, const char *folder)
 
 cs_status cs_gradient_read(cs_engine *engine, const char *name, float *to)
 {
+    CE_GIVEN(engine, name, to);
     values v;
     CE_TRY(find(&v, engine, name, "cs_gradient_read"));
     ce_phase_expect(engine, CE_STEP, "cs_gradient_read");

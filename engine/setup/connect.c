@@ -1,6 +1,7 @@
 /* connect.c - cs_init_distributed: opens the device of this rank and connects the ranks. cs_initialize calls this
  * function too. */
 #include "setup/setup.h"
+#include "base/misuse.h"
 #include "base/log.h"
 
 #include <stdlib.h>
@@ -95,6 +96,7 @@ cs_status ce_connect(cs_config *config, cs_device **device, cs_comm **comm)
 
 cs_status cs_init_distributed(cs_config *config, cs_comm **comm)
 {
+    CE_GIVEN(config, comm);
     cs_device *device;
     *comm = NULL;
     CE_TRY(cs_config_finish(config));

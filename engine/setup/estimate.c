@@ -1,6 +1,7 @@
 /* estimate.c - cs_estimate, cs_estimate_units: the memory and the units of a run that is not started. No device or
  * transport is opened; the dry run measures. */
 #include "setup/setup.h"
+#include "base/misuse.h"
 #include "base/log.h"
 
 #include <stdio.h>
@@ -80,6 +81,7 @@ static cs_status take_memory(const cs_engine *engine, void *into)
 
 cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters)
 {
+    CE_GIVEN(config);
     estimate taken = { .memory = memory };
     cs_status status = measure_ranks(config, memory != NULL, take_memory, &taken);
     *parameters = status == CS_OK ? taken.parameters : 0;
@@ -119,6 +121,7 @@ static cs_status take_units(const cs_engine *engine, void *into)
 
 cs_status cs_estimate_units(cs_config *config, cs_unit_size **units, int64_t *count)
 {
+    CE_GIVEN(config);
     *units = NULL;
     return measure_ranks(config, false, take_units, &(unit_list){ units, count });
 }
@@ -169,6 +172,7 @@ static cs_status take_cuts(const cs_engine *engine, void *into)
 
 cs_status cs_estimate_cuts(cs_config *config, cs_param_cut **cuts, int64_t *count, int64_t *ranks)
 {
+    CE_GIVEN(config);
     *cuts = NULL;
     return measure_ranks(config, true, take_cuts, &(cut_list){ cuts, count, ranks });
 }

@@ -1,5 +1,6 @@
 /* initialize.c - cs_initialize, cs_destroy, cs_estimate: opens configuration, model, device, transport and shards. */
 #include "setup/setup.h"
+#include "base/misuse.h"
 #include "products/products.h"
 #include "query/query.h"
 #include "input/input.h"
@@ -281,10 +282,17 @@ static cs_status open_lists(cs_engine *engine)
     return ce_curriculum_open(engine);
 }
 
-static const ce_observer *const observers[] = {
-    &ce_position_observer, &ce_report_observer,  &ce_finite_observer, &ce_async_save_observer, &ce_curriculum_observer,
-    &ce_experts_observer,  &ce_predict_observer, &ce_graphs_observer, &ce_copies_observer,     NULL
-};
+static const ce_observer *const observers[] = { &ce_position_observer,
+                                                &ce_report_observer,
+                                                &ce_finite_observer,
+                                                &ce_async_save_observer,
+                                                &ce_curriculum_observer,
+                                                &ce_experts_observer,
+                                                &ce_predict_observer,
+                                                &ce_check_observer,
+                                                &ce_graphs_observer,
+                                                &ce_copies_observer,
+                                                NULL };
 
 /* Downloads weights that the Hugging Face Hub has and the disk does not, before any rank waits for another one. */
 static cs_status download_weights(const ce_settings *settings)
@@ -331,6 +339,7 @@ static cs_status build(cs_engine *engine, cs_model *model)
 
 cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *model)
 {
+    CE_GIVEN(engine, config);
     *engine = calloc(1, sizeof **engine);
     cs_status status = *engine ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for an engine");
     if (status != CS_OK) {

@@ -29,6 +29,7 @@ void ce_pass_close(cs_pass *pass)
 {
     if (!pass)
         return;
+    ce_pass_check(pass, false);
     free(pass->live);
     free(pass->kept);
     free(pass);
@@ -214,7 +215,9 @@ static cs_tensor place(cs_pass *pass, cs_tensor tensor, const char *function)
     memmove(pass->live + at + 1, pass->live + at, (size_t)(pass->live_count - at) * sizeof *pass->live);
     pass->live[at] = (ce_live_tensor){ offset, bytes, 1, 1, NULL, 0 };
     pass->live_count++;
+    pass->made += bytes;
     tensor.data = (void *)(pass->base + offset);
+    ce_pass_check_made(pass, tensor);
     return tensor;
 }
 
@@ -284,6 +287,13 @@ void ce_pass_hold(cs_pass *pass, cs_tensor tensor)
     ce_live_tensor *live = find(pass, tensor);
     if (live)
         live->references++;
+    pass->check.output = tensor;
+}
+
+bool ce_pass_outlives(cs_pass *pass, cs_tensor tensor)
+{
+    const ce_live_tensor *live = find(pass, tensor);
+    return live && live->references > live->young;
 }
 
 void ce_pass_let_go(cs_pass *pass, cs_tensor tensor)
@@ -365,6 +375,7 @@ void ce_pass_enter(cs_pass *pass, cs_unit *unit, ce_pass_way way)
     pass->in_unit = true;
     pass->unit = unit;
     pass->way = way;
+    pass->made = 0;
     if (unit && way == CE_PASS_FORWARD)
         unit->kept_before = pass->kept_count;
     ce_pass_turn(pass, way);
@@ -391,6 +402,7 @@ void ce_pass_leave(cs_pass *pass)
 {
     CE_ASSERT(pass->in_unit);
     check_taken(pass);
+    ce_pass_check_leave(pass);
     for (int i = pass->live_count - 1; i >= 0; i--) {
         int young = pass->live[i].young;
         check_terms(pass, &pass->live[i]);

@@ -91,6 +91,9 @@ const ce_regular *ce_pass_regular(cs_pass *pass, unsigned part);
 unsigned ce_pass_regular_parts(const cs_pass *pass);
 void ce_pass_end(cs_pass *pass); /* Asserts that no tensor of the pass is left. */
 
+/* Turns the check of what units write (pass_check.c) on or off; to be called while the pass has no tensors. */
+void ce_pass_check(cs_pass *pass, bool on);
+
 /* Tensors that are allocated between ce_pass_enter and ce_pass_leave belong to one unit's forward or backward.
  * ce_pass_leave releases them. Messages about mistakes name the unit (base/misuse.h). */
 typedef enum { CE_PASS_FORWARD, CE_PASS_BACKWARD, CE_PASS_AGAIN } ce_pass_way;

@@ -13,6 +13,15 @@ typedef struct {
     size_t owed;           /* how many bytes of the terms are not added up yet */
 } ce_live_tensor;
 
+/* The check of what units write (pass_check.c). */
+typedef struct {
+    bool on;
+    uint32_t *words; /* a buffer to fill and to read memory of the device */
+    cs_tensor *made; /* the tensors that the present unit's function has made */
+    int count, capacity;
+    cs_tensor output; /* the tensor that was held last: the output y or the gradient dx */
+} ce_pass_checks;
+
 struct cs_pass {
     ce_pass_shape shape;
     unsigned regular_parts;
@@ -29,6 +38,14 @@ struct cs_pass {
     int live_count, live_capacity;
     cs_tensor *kept;
     int kept_count, kept_capacity;
+    size_t made; /* bytes of the tensors that the present unit's function has made */
+    ce_pass_checks check;
 };
+
+/* Called for each new tensor, and when a unit's function has returned, before its tensors are released. */
+void ce_pass_check_made(cs_pass *pass, cs_tensor tensor);
+void ce_pass_check_leave(cs_pass *pass);
+/* Returns true if the tensor, which was made by the present unit's function, remains when that function has returned. */
+bool ce_pass_outlives(cs_pass *pass, cs_tensor tensor);
 
 #endif

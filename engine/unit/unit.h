@@ -75,7 +75,11 @@ struct cs_unit {
     int64_t length; /* number of elements of the unit's own parameters, gaps included */
     void *self;
     size_t self_bytes;
-    int kept_before; /* number of saved tensors before this unit's forward in the present pass */
+    struct {
+        int64_t rows;
+        size_t bytes[2]; /* of the tensors of forward and backward */
+    } measured;          /* the unit in the pass that measured the memory of this number of rows; 0 rows: none did */
+    int kept_before;     /* number of saved tensors before this unit's forward in the present pass */
     cs_model *model;
     int index; /* index of the unit in the model's list of units */
     /* unit that holds the frozen parameters of this unit; NULL if no parameter of this unit is frozen. If some of them are

@@ -19,7 +19,8 @@
  *
  * Errors: a function that can fail because of a file, a configuration or a missing peer returns a cs_status, and
  * cs_error() returns a sentence that says what to do. Functions that run in every step return no status. If they find
- * an error of the machine or of the calling program, they print a sentence and end the process.
+ * an error of the machine or of the calling program, they print a sentence and end the process, unless the program takes
+ * the error (cs_on_fatal, cs_try_forward). An argument that is NULL, where no comment allows it, is such an error.
  *
  * Ownership: the engine owns what its getters return; such a pointer is valid until the engine is closed. An engine may
  * be used only by the thread that opened it. */
@@ -329,6 +330,13 @@ cs_status cs_param_local(const cs_engine *engine, const char *name, cs_param_par
 cs_status cs_param_read(cs_engine *engine, const char *name, float *to);
 cs_status cs_param_write(cs_engine *engine, const char *name, const float *from);
 cs_status cs_gradient_read(cs_engine *engine, const char *name, float *to);
+/* Compares the gradients that backward computes for `batch` with differences of the loss: for each trained parameter, from
+ * the last unit to the first, along one direction in which all elements change, and along 4 elements. CS_MISUSE: a slope
+ * differs by more than `tolerance` (relative; 1e-3 is usual) plus the estimated error of the measurement; cs_error() has the
+ * parameter, the element and both values. The check runs forward and backward about 20 to 60 times for each parameter.
+ * The configuration must be in fp32. May be called between two steps; parameters, optimizer and metrics keep their bits.
+ * Collective. */
+cs_status cs_check_gradients(cs_engine *engine, const cs_batch *batch, double tolerance);
 
 /* Sets all parameters of the model from the safetensors files of a folder, by their names, as cs_export wrote them.
  * Each rank reads only its own elements. CS_BAD_FILE: tensors are missing, have another shape or belong to no
@@ -690,9 +698,9 @@ typedef struct {
     void (*declare)(cs_unit *unit, const void *sizes); /* declares the unit's parameters */
     void (*forward)(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y);
     void (*backward)(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx); /* dx of the first unit is absent */
-    /* returns the output of the model's last unit; the engine calls it for this unit only. If NULL, cs_predict is
+    /* sets *output to the output of the model's last unit; the engine calls it for this unit only. If NULL, cs_predict is
      * refused. */
-    cs_tensor (*predict)(cs_unit *unit, cs_pass *pass, cs_tensor x);
+    void (*predict)(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor *output);
 } cs_kind;
 
 /* A model is a list of units. `width` is the number of columns of the tensors that pass from one unit to the next. */
@@ -766,6 +774,25 @@ int cs_exit_code(cs_status status); /* the exit code of a status, as listed at c
  * fail alike. */
 void cs_must(cs_status status, const char *what);
 #define CS_MUST(call) cs_must((call), #call)
+
+/* A function of the program that is called for each fatal error, before its sentence is printed and the process ends. If
+ * it returns, the process ends. On a thread of the program it may leave by longjmp instead, unless a callback of a language
+ * that does not allow this is on the stack; the library's own threads, which wait for other ranks for example, must see it
+ * return. After it has left, the engine of the call can only be destroyed; memory of the call is lost, and the other ranks
+ * wait for this one. Set hooks before the first engine is opened; NULL removes a hook. */
+typedef void cs_fatal_hook(cs_status status, const char *sentence, void *argument);
+void cs_on_fatal(cs_fatal_hook *hook, void *argument);
+/* A function that gets each line that the library would print, without its end: CS_LOG_OUTPUT is a line on standard
+ * output, the others are lines on standard error. It may be called on any thread. */
+typedef enum { CS_LOG_OUTPUT, CS_LOG_INFO, CS_LOG_WARNING, CS_LOG_ERROR } cs_log_level;
+typedef void cs_log_hook(cs_log_level level, const char *line, void *argument);
+void cs_on_log(cs_log_hook *hook, void *argument);
+
+/* Like cs_forward, cs_backward and cs_step, but a fatal error on the calling thread is returned as a status; cs_error() is
+ * its sentence. The engine can then only be destroyed. A call leaves the functions of units by longjmp, see cs_on_fatal. */
+cs_status cs_try_forward(cs_engine *engine, const cs_batch *batch);
+cs_status cs_try_backward(cs_engine *engine);
+cs_status cs_try_step(cs_engine *engine, bool *stepped);
 
 /* Returns the name in the NULL-terminated list that is most similar to `wanted`, which is probably misspelled; NULL if
  * no name is similar. */

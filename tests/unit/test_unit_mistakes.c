@@ -11,7 +11,8 @@
 
 enum { ROWS = 8, WIDTH = 4, CLASSES = 3 };
 
-typedef enum { IN_DECLARE, IN_FORWARD, IN_BACKWARD } place;
+/* IN_FIRST: the mistake is in the first unit's forward, in place of the copy of its result to y */
+typedef enum { IN_DECLARE, IN_FIRST, IN_FORWARD, IN_BACKWARD, IN_DX } place;
 typedef void mistake(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y);
 
 static struct {
@@ -39,7 +40,11 @@ static void first_declare(cs_unit *unit, const void *sizes)
 
 static void first_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 {
-    cs_op_cast(cs_pass_stream(pass), y, cs_linear_forward(cs_unit_self(unit, sizeof linear), pass, x));
+    cs_tensor h = cs_linear_forward(cs_unit_self(unit, sizeof linear), pass, x);
+    if (now.where == IN_FIRST)
+        now.make(unit, pass, h, y);
+    else
+        cs_op_cast(cs_pass_stream(pass), y, h);
 }
 
 static void first_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
@@ -79,7 +84,10 @@ static void backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
     cs_tensor dlogits = cs_pass_take(pass), x = cs_pass_take(pass);
     maybe(IN_BACKWARD, unit, pass, dy, dx);
     cs_op_matmul_grad_weight(cs_pass_stream(pass), self->weight->grad, absent, x, dlogits, CS_IN_OUT);
-    cs_op_matmul_grad_input(cs_pass_stream(pass), dx, dlogits, self->weight->value, CS_IN_OUT);
+    if (now.where == IN_DX)
+        now.make(unit, pass, dlogits, dx);
+    else
+        cs_op_matmul_grad_input(cs_pass_stream(pass), dx, dlogits, self->weight->value, CS_IN_OUT);
 }
 
 static const cs_kind last = { "last", declare, forward, backward, NULL };
@@ -325,6 +333,29 @@ MISTAKE(bad_init)
     cs_unit_param(unit, "v", 1, 1, (cs_init){ CS_NORMAL, NAN });
 }
 
+MISTAKE(write_nothing)
+{
+}
+MISTAKE(write_some_rows)
+{
+    cs_op_cast(STREAM, cs_matrix_rows(y, 0, 5), cs_matrix_rows(x, 0, 5));
+}
+MISTAKE(write_of_unwritten)
+{
+    cs_op_scale(STREAM, y, make(pass, ROWS, WIDTH), 2);
+}
+MISTAKE(keep_unwritten)
+{
+    cs_tensor z = make(pass, 2, 3);
+    if (!cs_pass_measuring(pass))
+        cs_pass_keep(pass, z);
+}
+MISTAKE(make_when_measuring)
+{
+    if (cs_pass_measuring(pass))
+        make(pass, 10, 10);
+}
+
 static const struct {
     place where;
     mistake *make;
@@ -378,6 +409,15 @@ static const struct {
     { IN_FORWARD, make_when_computing, "unit block.1, forward: cs_pass_make: this tensor needs byte" },
     { IN_FORWARD, no_pass, "unit block.1, forward: cs_pass_make: pass is NULL" },
     { IN_FORWARD, no_text, "unit block.1, forward: cs_pass_start: sample 0 of 8 continues no text" },
+    { IN_FIRST, write_nothing, "unit first, forward: its output y (8, 4) has 32 elements that were not written" },
+    { IN_FIRST, write_some_rows,
+      "has 12 elements that were not written, or were computed from memory that was not written; "
+      "the first is in row 5, column 0" },
+    { IN_FIRST, write_of_unwritten, "unit first, forward: its output y (8, 4) has 32 elements" },
+    { IN_DX, write_nothing, "unit block.1, backward: the gradient dx (8, 4) has 32 elements that were not written" },
+    { IN_FORWARD, keep_unwritten, "unit block.1, forward: a tensor that it keeps (2, 3) has 6 elements" },
+    { IN_FORWARD, make_when_measuring, "unit block.1, forward: its tensors have " },
+    { IN_BACKWARD, make_when_measuring, "unit block.1, backward: its tensors have " },
     { IN_DECLARE, share_nothing, "unit block.1, declare: cs_unit_share: unit block.1 does not come before" },
     { IN_DECLARE, name_null, "unit block.1, declare: cs_unit_param: name is NULL" },
     { IN_DECLARE, bad_init, "unit block.1, declare: parameter block.1.v: init.std is nan" },
