@@ -138,8 +138,6 @@ static cs_status check_offload(const cs_engine *engine)
                        "not supported: zero_optimization.offload_param on a GPU with stage %d, which "
                        "shards no parameters; choose stage 3",
                        (int)engine->settings->stage);
-    if (ce_connect_is_gpu(engine) && zero->align == CE_OPTIM_BLOCK)
-        return ce_fail(CS_UNSUPPORTED, "not supported: 8-bit optimizer state (optim_bits) on a GPU");
     if ((zero->offload_optimizer || zero->offload_params) && engine->mesh.size[CE_AXIS_REPLICATE] > 1)
         return ce_fail(CS_UNSUPPORTED, "not supported: zero_optimization.offload_optimizer and offload_param on a GPU "
                                        "with hybrid sharding (zero_optimization.mics_shard_size)");

@@ -83,10 +83,10 @@ add_dependencies(cudnn_emulated cspeed_cuda_emulated)
 set_target_properties(cudnn_emulated PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 
 # Tests that run on any device, here on the emulated one (tests/support/near.h).
-set(on_emulator test_ops test_cut_ops test_cut_random test_cut_rms test_heads test_rope test_state test_verdict
+set(on_emulator test_ops test_cut_ops test_cut_random test_cut_rms test_heads test_rope test_state test_blocks test_verdict
     test_preference_pairs test_functions test_general test_routing test_slots test_expert_products test_dora test_flash test_gpt2
     test_llama test_gradients test_documents test_masked test_parity test_overflow test_reduction test_stages test_amp
-    test_optimizers test_generate test_families test_experts test_lora test_peft test_frozen)
+    test_optimizers test_eight_bit test_generate test_families test_experts test_lora test_peft test_frozen)
 foreach(name ${on_emulator})
   add_test(NAME cuda_${name} COMMAND ${name})
   set_tests_properties(cuda_${name} PROPERTIES TIMEOUT 1800 LABELS slow ENVIRONMENT
@@ -94,7 +94,7 @@ foreach(name ${on_emulator})
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
 set(quick test_cut_ops test_cut_random test_cut_rms test_lora test_functions test_general test_routing test_slots test_dora test_rope
-    test_state test_verdict)
+    test_state test_blocks test_verdict)
 if(NOT CSPEED_SANITIZE) # sanitizers make every access of a kernel slower
   list(APPEND quick test_flash test_documents)
 endif()
