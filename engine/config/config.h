@@ -44,7 +44,17 @@ extern const char *const ce_config_four_bits[];            /* the words of `quan
 extern const char *const ce_config_biases[];               /* the words of `lora.bias`, in the order of this enum */
 
 /* Keys of cspeed.lora that have the name, the value and the meaning of a key of PEFT's LoraConfig. */
-enum { CE_PEFT_RANKS, CE_PEFT_ALPHAS, CE_PEFT_LAYERS, CE_PEFT_LAYERS_OF, CE_PEFT_EXCLUDED, CE_PEFT_MODULES, CE_PEFT_TIES, CE_PEFT_KEYS };
+enum {
+    CE_PEFT_RANKS,
+    CE_PEFT_ALPHAS,
+    CE_PEFT_LAYERS,
+    CE_PEFT_LAYERS_OF,
+    CE_PEFT_EXCLUDED,
+    CE_PEFT_MODULES,
+    CE_PEFT_TIES,
+    CE_PEFT_INIT,
+    CE_PEFT_KEYS
+};
 extern const char *const ce_config_peft_keys[CE_PEFT_KEYS]; /* their names */
 /* Returns NULL, or what the value of such a key has to be, if it has another form. */
 const char *ce_config_peft_fault(int key, const json_t *value);
@@ -54,6 +64,7 @@ const char *ce_config_peft_fault(int key, const json_t *value);
 typedef struct {
     int64_t r;
     double alpha, dropout;
+    double plus; /* LoRA+: the factor of the learning rate of B; 0: none */
     bool rslora, dora, merge;
     int bias; /* which biases are trained: a value of the enum CE_BIASES_* */
     /* "all-linear", a list of names or a regular expression; NULL means PEFT's default names for the model's family */

@@ -33,6 +33,12 @@ static const ce_key keys[] = {
     SUPPORTED(
         "ensure_weight_tying", JSON, lora.peft[CE_PEFT_TIES], "null", 0, 0, NULL,
         "true: a head that is tied to the token table stays tied if modules_to_save names one of them; false or null: each is a matrix of its own then"),
+    SUPPORTED(
+        "init_lora_weights", JSON, lora.peft[CE_PEFT_INIT], "null", 0, 0, NULL,
+        "first values of new adapters, whose B is zero: true or null: A uniform within 1/sqrt(inputs); \"gaussian\": A normal with deviation 1/r"),
+    SUPPORTED(
+        "loraplus_lr_ratio", NUMBER, lora.plus, "0", 0, 1e6, NULL,
+        "LoRA+: B, magnitudes and biases of adapters have the learning rate optimizer.params.lr times this, such as 16; 0: no LoRA+"),
     SUPPORTED("alpha_pattern", JSON, lora.peft[CE_PEFT_ALPHAS], "null", 0, 0, NULL,
               "values of alpha that differ from alpha, written as in rank_pattern"),
     SUPPORTED(
@@ -49,8 +55,6 @@ static const ce_key keys[] = {
         "merge", BOOL, lora.merge, "false", 0, 0, NULL,
         "true: cspeed.export writes the whole model with the adapters added to its weights; false: an adapter folder for PEFT"),
     REFUSED("qlora", "false", "its name here is cspeed.quantization_config.load_in_4bit"),
-    REFUSED("init_lora_weights", "true",
-            "adapters are always initialized by PEFT's default: A uniform within 1/sqrt(inputs), B zero"),
     REFUSED("lora_alpha", "null", "its name here is cspeed.lora.alpha"),
     REFUSED("lora_dropout", "null", "its name here is cspeed.lora.dropout"),
     REFUSED("target_modules", "null", "its name here is cspeed.lora.targets"),
@@ -64,7 +68,7 @@ const char *const ce_config_peft_keys[CE_PEFT_KEYS] = {
     [CE_PEFT_RANKS] = "rank_pattern",         [CE_PEFT_ALPHAS] = "alpha_pattern",
     [CE_PEFT_LAYERS] = "layers_to_transform", [CE_PEFT_LAYERS_OF] = "layers_pattern",
     [CE_PEFT_EXCLUDED] = "exclude_modules",   [CE_PEFT_MODULES] = "modules_to_save",
-    [CE_PEFT_TIES] = "ensure_weight_tying",
+    [CE_PEFT_TIES] = "ensure_weight_tying",   [CE_PEFT_INIT] = "init_lora_weights",
 };
 
 /* ---- forms of values ---- */
@@ -124,6 +128,11 @@ const char *ce_config_peft_fault(int key, const json_t *value)
                                                            : "the number of a layer is needed, or a list of numbers";
     case CE_PEFT_MODULES:
         return is_list(value, is_name) ? NULL : "a list of names is needed";
+    case CE_PEFT_INIT:
+        return json_is_true(value) || (is_name(value) && strcmp(json_string_value(value), "gaussian") == 0)
+                   ? NULL
+                   : "not supported: other values than true and \"gaussian\"; PiSSA, OLoRA, CorDA and LoftQ change the "
+                     "frozen weights, and EVA, LoRA-GA and orthogonal begin with a decomposition that is not computed here";
     case CE_PEFT_TIES:
         return json_is_boolean(value) ? NULL : "true or false is needed";
     default:
@@ -166,6 +175,7 @@ void ce_lora_resolve(cs_config *config)
                  lora->dora || lora->bias;
     for (int i = 0; i < CE_PEFT_KEYS; i++)
         other = other || lora->peft[i];
+    other = other || lora->plus > 0;
     check_peft(config, lora);
     if (lora->targets && !is_name(lora->targets) && !is_list(lora->targets, is_name))
         ce_json_fault(config->doc, "cspeed.lora.targets",
@@ -181,4 +191,23 @@ void ce_lora_resolve(cs_config *config)
     for (size_t i = 0; lora->adapter && i < sizeof of_folder / sizeof *of_folder; i++)
         if (ce_resolve_is_given(config, of_folder[i]))
             refuse_beside_folder(config, of_folder[i]);
+}
+
+/* The group comes first, so that a group of the user's for all parameters does not have those of LoRA+. */
+void ce_lora_groups(cs_config *config)
+{
+    ce_settings *s = &config->settings;
+    if (s->lora.plus <= 0 || (s->param_groups && !json_is_array(s->param_groups)))
+        return;
+    json_t *params = json_pack("[s]", "*.lora_B.weight");
+    if (s->lora.dora)
+        json_array_append_new(params, json_string("*.lora_magnitude_vector"));
+    if (s->lora.bias)
+        json_array_append_new(params, json_string("*.bias"));
+    json_t *groups = json_pack("[{s:o, s:f}]", "params", params, "lr", s->optim.rate * s->lora.plus);
+    json_array_extend(groups, s->param_groups);
+    json_object_set_new(ce_json_find(config->doc, "cspeed"), "param_groups", groups);
+    json_object_set_new(ce_json_find(config->doc, "cspeed.lora"), "loraplus_lr_ratio",
+                        json_integer(0)); /* the group has it */
+    s->param_groups = groups;
 }

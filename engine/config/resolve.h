@@ -57,6 +57,7 @@ void ce_sharding_resolve(cs_config *config); /* stage, offload, groups */
 void ce_formats_resolve(cs_config *config);  /* checks fp16, bf16 and the loss scale */
 void ce_ours_resolve(cs_config *config);     /* model, output, transport, and the length of the training */
 void ce_lora_resolve(cs_config *config);
+void ce_lora_groups(cs_config *config); /* lora.c: adds the parameter group of LoRA+ */
 void ce_quantization_resolve(cs_config *config);
 void ce_data_resolve(cs_config *config);
 void ce_sections_resolve(cs_config *config); /* the section "checkpoint" */

@@ -29,6 +29,7 @@ static void read_optimizer(cs_config *config)
 static void read_groups(cs_config *config)
 {
     ce_settings *s = &config->settings;
+    ce_lora_groups(config);
     ce_groups_read(config->doc, s->param_groups, &s->optim, &s->groups);
 }
 

@@ -16,7 +16,7 @@
 #define LAYERS "each layer is a unit of sharding"
 #define ANSWERS "only answers are learnt where rows have prompts and completions or a template writes conversations"
 #define ATTENTION "attention never has its whole matrix in memory"
-#define BASIC "only the initial values and targets of cspeed.lora are implemented"
+#define BASIC "cspeed.lora does not have it"
 #define OF_MODEL "the model's config.json has it"
 
 const ce_word ce_words[] = {
@@ -44,7 +44,9 @@ KEY("M", "adam_eps", "optimizer.params.eps", "")
 KEY("M", "sgd_momentum", "optimizer.params.momentum", "")
 KEY("TSLCA", "max_grad_norm", "gradient_clipping", "0: no clipping")
 KEY("M", "clip_grad", "gradient_clipping", "0: no clipping")
-REFUSED("AL", "loraplus_lr_ratio loraplus_lr_embedding embedding_lr", "adapters have one learning rate; cspeed.param_groups gives rates to parameters of the model")
+KEY("AL", "loraplus_lr_ratio", "cspeed.lora.loraplus_lr_ratio", "")
+UNNEEDED("AL", "loraplus_lr_embedding", "embeddings have no adapters")
+REFUSED("A", "embedding_lr", "cspeed.param_groups gives rates to parameters of the model")
 REFUSED("L", "use_galore use_apollo use_badam use_adam_mini galore_rank apollo_rank", "cspeed has AdamW, Adam, SGD, Adagrad, Lion, LAMB and Muon")
 KEY("AL", "unfrozen_parameters freeze_trainable_layers freeze_trainable_modules", "cspeed.param_groups", "\"train\": false freezes the parameters that match a pattern")
 
@@ -160,7 +162,8 @@ KEY("P", "alpha_pattern", "cspeed.lora.alpha_pattern", "")
 KEY("P", "exclude_modules", "cspeed.lora.exclude_modules", "")
 KEY("PA", "layers_to_transform lora_layers_to_transform peft_layers_to_transform", "cspeed.lora.layers_to_transform", "")
 KEY("PA", "layers_pattern peft_layers_pattern", "cspeed.lora.layers_pattern", "")
-REFUSED("PL", "init_lora_weights loftq_config eva_config corda_config pissa_init pissa_iter", BASIC)
+KEY("PA", "init_lora_weights peft_init_lora_weights", "cspeed.lora.init_lora_weights", "")
+REFUSED("PL", "loftq_config eva_config corda_config pissa_init pissa_iter", BASIC)
 UNNEEDED("P", "auto_mapping peft_version runtime_config", "cspeed writes these keys of adapter_config.json")
 REFUSED("P", "arrow_config kasa_config lora_ga_config velora_config monteclora_config megatron_config megatron_core", BASIC)
 REFUSED("P", "alora_invocation_tokens use_bdlora use_qalora qalora_group_size", BASIC)

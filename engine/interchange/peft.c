@@ -62,6 +62,23 @@ static void drop_idle(json_t *config)
     }
 }
 
+/* Refuses adapters that belong to other weights than those of the base model: these initial values move a part of the
+ * frozen weights into the adapters. The values that the others gave are replaced by those of the folder. */
+static cs_status check_start(json_t *config, const char *path)
+{
+    static const char *const plain[] = { "gaussian", "eva", "orthogonal" };
+    const char *start = json_string_value(json_object_get(config, "init_lora_weights"));
+    bool known = !start;
+    for (size_t i = 0; start && i < sizeof plain / sizeof *plain; i++)
+        known = known || strcmp(start, plain[i]) == 0;
+    if (!known)
+        return refuse(path, "init_lora_weights",
+                      "its adapters belong to changed weights of the base model: convert them by PEFT's "
+                      "path_initial_model_for_weight_conversion");
+    json_object_del(config, "init_lora_weights");
+    return CS_OK;
+}
+
 static cs_status check_targets(const json_t *targets, const char *path)
 {
     size_t index;
@@ -95,6 +112,7 @@ static cs_status take(ce_peft_facts *facts, json_t *config, const char *path)
     snprintf(facts->bias, sizeof facts->bias, "%s", bias ? bias : "none");
     if (!(facts->dropout >= 0 && facts->dropout < 1))
         return ce_fail(CS_BAD_FILE, "%s: \"lora_dropout\" must be from 0 to below 1", path);
+    CE_TRY(check_start(config, path));
     drop_idle(config);
     facts->config = json_incref(config);
     return check_targets(json_object_get(config, "target_modules"), path);

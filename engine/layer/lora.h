@@ -49,6 +49,7 @@ typedef struct {
     double dropout;
     bool rslora; /* whether the scale is alpha / sqrt(r) and not alpha / r */
     bool dora;
+    bool gaussian; /* A is normal with deviation 1 / r and not uniform */
     /* all_biases: all biases of the model are trained; own_biases: only the biases of the adapted layers are trained */
     bool all_biases, own_biases;
     /* Returns true if the layer of this full name, without ".weight", gets an adapter, and sets its rank and alpha. */

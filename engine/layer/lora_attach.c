@@ -119,8 +119,8 @@ static void attach(ce_lora *lora, cs_unit *unit, int at, const ce_lora_sizes *si
         if (unit->entries[i]->param.linear == linear)
             part->first += outputs_of(&unit->entries[i]->param);
     part->scale = (float)ce_lora_scale(r, alpha, sizes->rslora);
-    part->a =
-        declare(unit, layer, "lora_A.weight", r, inputs, (cs_init){ CS_UNIFORM, (float)(1 / sqrt((double)inputs)) });
+    cs_init uniform = { CS_UNIFORM, (float)(1 / sqrt((double)inputs)) }, normal = { CS_NORMAL, (float)(1 / (double)r) };
+    part->a = declare(unit, layer, "lora_A.weight", r, inputs, sizes->gaussian ? normal : uniform);
     part->b = declare(unit, layer, "lora_B.weight", outputs, r, (cs_init){ CS_ZEROS, 0 });
     if (sizes->dora)
         part->magnitude = declare(unit, layer, "lora_magnitude_vector", outputs, 0, (cs_init){ CS_ONES, 0 });

@@ -185,6 +185,7 @@ static cs_status attach(cs_engine *engine, ce_lora_settings *settings)
     ce_lora_sizes sizes = { .dropout = settings->dropout,
                             .rslora = settings->rslora,
                             .dora = settings->dora,
+                            .gaussian = json_is_string(settings->peft[CE_PEFT_INIT]),
                             .all_biases = settings->bias == CE_BIASES_ALL,
                             .own_biases = settings->bias == CE_BIASES_ADAPTED,
                             .choose = ce_peft_choose,
@@ -235,6 +236,11 @@ cs_status ce_lora_open(cs_engine *engine)
         CE_TRY(ce_adapter_describe(&settings, &made, !ce_resolve_is_given(engine->config, "cspeed.lora.dropout")));
     if (settings.r == 0)
         return CS_OK;
+    if (settings.adapter && settings.plus > 0 && (settings.dora || settings.bias))
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: cspeed.lora.loraplus_lr_ratio with the DoRA adapters or the trained biases of "
+                       "%s: a group of cspeed.param_groups can set their lr",
+                       settings.adapter);
     if (settings.dora)
         CE_TRY(check_dora(engine, &settings));
     if (!settings.targets)

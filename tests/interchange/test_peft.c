@@ -206,6 +206,38 @@ START_TEST(another_base_is_refused)
 }
 END_TEST
 
+/* Returns the hash of the parameters after a training with these settings of LoRA and of param_groups. */
+static uint64_t trained_by(const char *lora, const char *groups)
+{
+    run_spec spec = plain;
+    spec.set[0] = MODEL;
+    spec.set[1] = lora;
+    spec.set[2] = "optimizer.params.lr=0.01";
+    spec.set[3] = groups;
+    cs_engine *engine = run_open(&spec, NULL);
+    for (int step = 0; step < spec.steps; step++)
+        run_step(engine, &spec);
+    uint64_t hash = run_masters(engine);
+    cs_destroy(engine);
+    return hash;
+}
+
+START_TEST(lora_plus_is_a_group_of_parameters)
+{
+    shell_enter();
+    cs_destroy(make_folders(LORA));
+    uint64_t without = trained_by("cspeed.lora={\"r\": 2}", NULL);
+    uint64_t plus = trained_by("cspeed.lora={\"r\": 2, \"loraplus_lr_ratio\": 4}", NULL);
+    uint64_t group =
+        trained_by("cspeed.lora={\"r\": 2}", "cspeed.param_groups=[{\"params\": \"*.lora_B.weight\", \"lr\": 0.04}]");
+    uint64_t normal = trained_by("cspeed.lora={\"r\": 2, \"init_lora_weights\": \"gaussian\"}", NULL);
+    ck_assert_uint_ne(plus, without);
+    ck_assert_uint_eq(plus, group);
+    ck_assert_uint_ne(normal, without);
+    shell_leave();
+}
+END_TEST
+
 static void refuse(const char *key, const char *value, const char *word)
 {
     char path[] = "adapter/adapter_config.json";
@@ -255,6 +287,7 @@ START_TEST(other_adapters_are_refused_by_name)
     refuse("use_qalora", "true", "use_qalora");
     refuse("peft_type", "\"IA3\"", "peft_type");
     refuse("modules_to_save", "[\"lm_head\"]", "lm_head.weight is missing");
+    refuse("init_lora_weights", "\"pissa\"", "\"init_lora_weights\", because its adapters belong to changed weights");
     refuse("modules_to_save", "[\"score\"]", "no module whose name ends with \"score\"");
     refuse("modules_to_save", "\"lm_head\"", "\"modules_to_save\": a list of names is needed");
     refuse("rank_pattern", "{\"c_attn\": 2}", "the shape of tensor");
@@ -281,6 +314,7 @@ START_TEST(other_adapters_are_refused_by_name)
     refuse_training(MODEL, "cspeed.lora={\"r\": 2, \"use_dora\": true}", "cspeed.lora.dora");
     refuse_training(MODEL, "cspeed.lora={\"r\": 2, \"targets\": \".*c_\"}", "no linear layer of the model gets");
     refuse_training(MODEL, "cspeed.lora={\"r\": 2, \"targets\": \".*(c_fc|wte)\"}", "transformer.wte.weight");
+    refuse_training(MODEL, "cspeed.lora={\"r\": 2, \"init_lora_weights\": \"olora\"}", "PiSSA, OLoRA");
     refuse_training(MODEL, "cspeed.lora={\"r\": 2, \"layers_pattern\": \"h\"}",
                     "needs cspeed.lora.layers_to_transform");
     refuse_training(MODEL, "cspeed.lora={\"r\": 2, \"targets\": \".*c_fc\", \"layers_to_transform\": 1}",
@@ -294,4 +328,4 @@ START_TEST(other_adapters_are_refused_by_name)
 END_TEST
 
 SUITE_MAIN("peft", folders_hold_what_was_trained, dora_begins_as_the_model, another_base_is_refused,
-           other_adapters_are_refused_by_name)
+           lora_plus_is_a_group_of_parameters, other_adapters_are_refused_by_name)
