@@ -26,7 +26,7 @@ static unsigned nibble(const uint8_t *codes, int i)
 
 static unsigned fifth(const uint8_t *bits, int i)
 {
-    return (bits[i / 8] >> (i % 8) & 1u) << 4;
+    return ((unsigned)bits[i / 8] >> (i % 8) & 1u) << 4;
 }
 
 static void decode_f32(float *to, const uint8_t *from)
