@@ -64,7 +64,8 @@ static void output_predict(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor 
 
 static void output_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 {
-    cs_tensor guess = output_predict(unit, pass, x);
+    cs_tensor guess;
+    output_predict(unit, pass, x, &guess);
     cs_op_squared_error(cs_pass_stream(pass), y, guess, cs_pass_targets(pass));
     cs_pass_keep(pass, guess);
 }

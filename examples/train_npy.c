@@ -78,7 +78,8 @@ static void output_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor 
 {
     const layer *self = cs_unit_self(unit, sizeof *self);
     cs_stream *stream = cs_pass_stream(pass);
-    cs_tensor guess = output_predict(unit, pass, x), targets = cs_pass_targets(pass), hits = cs_pass_hits(pass);
+    cs_tensor guess, targets = cs_pass_targets(pass), hits = cs_pass_hits(pass);
+    output_predict(unit, pass, x, &guess);
     if (hits.data && self->sizes.loss == CROSS_ENTROPY)
         cs_op_hits(stream, hits, guess, targets, self->sizes.outputs);
     if (self->sizes.loss == CROSS_ENTROPY)
