@@ -1,6 +1,6 @@
 /* convert.c - converts a recipe: each key is taken by a rule (rules.c), or by the table of words of other trainers, or it
  * is listed with the reason why it is not. */
-#include "recipe/rules.h"
+#include "recipe/values.h"
 #include "base/must.h"
 #include "base/underscored.h"
 #include "config/words.h"
@@ -37,12 +37,12 @@ static bool take_word(cl_conversion *c, const ce_word *word, const json_t *value
     if (word->kind == CE_WORD_KEY && one && word->key[0] == '-') {
         CE_FREED char *text = json_is_true(value) ? ce_must_copy("") : json_dumps(value, JSON_ENCODE_ANY);
         bool of_train = strcmp(word->key, "--fresh") == 0;
-        if (!cl_rules_is_off(value))
+        if (!cl_value_is_off(value))
             fprintf(of_train ? c->train_flags : c->flags, " %s%s%s", word->key, *text ? " " : "", text);
         return true;
     }
     if (word->kind == CE_WORD_KEY && one && !*word->text) {
-        cl_rules_set(c, word->key, cl_rules_number(value));
+        cl_rules_set(c, word->key, cl_value_number(value));
         return true;
     }
     if (word->kind == CE_WORD_REFUSED)
@@ -61,7 +61,7 @@ static void convert_one(cl_conversion *c, const char *name, const json_t *value)
 {
     const cl_rule *rule = cl_rules_find(name);
     const ce_word *word = ce_words_find(name, false);
-    bool off = cl_rules_is_off(value);
+    bool off = cl_value_is_off(value);
     snprintf(c->reason, sizeof c->reason, "cspeed does not know this key");
     if (json_is_null(value) || (off && !(rule ? cl_rules_takes_off(rule) : word && word->kind == CE_WORD_KEY)))
         c->to->carried++; /* It switches off what is not on here. */

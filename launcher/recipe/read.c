@@ -1,5 +1,5 @@
 /* read.c - reads a recipe: finds out its form, and reads command lines. */
-#include "recipe/rules.h"
+#include "recipe/values.h"
 #include "base/ends_with.h"
 #include "base/files.h"
 #include "base/must.h"
@@ -57,7 +57,7 @@ static json_t *value_of(const char *word)
     if (!value && (strcasecmp(word, "true") == 0 || strcasecmp(word, "false") == 0))
         value = json_boolean(strcasecmp(word, "true") == 0);
     if (!value && text)
-        value = cl_rules_number(text);
+        value = cl_value_number(text);
     json_decref(text);
     return value ? value : json_string("");
 }

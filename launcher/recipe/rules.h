@@ -29,9 +29,6 @@ typedef struct {
 const cl_rule *cl_rules_find(const char *name);
 bool cl_rules_takes_off(const cl_rule *rule); /* true if "no" and false are values that the rule converts */
 
-bool cl_rules_is_off(const json_t *value); /* true for null, false, "", "no", "none", [] and {} */
-/* Sets the value at a dotted path of the configuration and takes the reference. */
-void cl_rules_set(cl_conversion *c, const char *path, json_t *value);
 /* Sets what depends on several keys, after all keys were converted. */
 void cl_rules_finish(cl_conversion *c);
 
@@ -43,7 +40,8 @@ cl_rule_function cl_tokens_multiple; /* `path` is the flag with its number */
 /* Turns the flags of c->to->tokens into the command, and sets cspeed.model to the folder that the command writes. */
 void cl_tokens_finish(cl_conversion *c);
 
-/* Returns the value, or the number that a text stands for ("2e-5"), as a new reference. */
-json_t *cl_rules_number(const json_t *value);
+/* The rules of lora_rules.c and data_rules.c. */
+cl_rule_function cl_rule_adapter, cl_rule_bits, cl_rule_targets, cl_rule_packing, cl_rule_packing_strategy,
+    cl_rule_data, cl_rule_chat_template, cl_rule_deepspeed;
 
 #endif

@@ -455,7 +455,11 @@ START_TEST(a_range_has_its_own_decay_and_slots)
             at[i] = near_at(want[i]);
             at[i] = cs_vector((char *)at[i].data + (size_t)first * cs_dtype_bytes(at[i].dtype), at[i].dtype, count);
         }
-        ce_state_rows rows = { at[0], at[1], { at[2], at[3] }, at[4], near_ranges(near_at, &all, 1), NULL };
+        ce_state_rows rows = { .master = at[0],
+                               .gradient = at[1],
+                               .slots = { at[2], at[3] },
+                               .publish = at[4],
+                               .ranges = near_ranges(near_at, &all, 1) };
         ce_state_update(subject, &found, ce_optim_hyper(&settings, 0.01, 3, 0.5), &rows);
         near_fetch();
     }

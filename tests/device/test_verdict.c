@@ -153,7 +153,12 @@ static void update(cs_stream *stream, const cs_tensor *all, double grad_scale, c
     for (int i = 0; i < TENSORS; i++)
         at[i] = near_at(all[i]);
     ce_state_range whole = { .to = COUNT, .decays = 1 };
-    ce_state_rows rows = { at[0], at[1], { at[2], at[3] }, at[4], near_ranges(near_at, &whole, 1), there };
+    ce_state_rows rows = { .master = at[0],
+                           .gradient = at[1],
+                           .slots = { at[2], at[3] },
+                           .publish = at[4],
+                           .ranges = near_ranges(near_at, &whole, 1),
+                           .gate = there };
     ce_state_update(stream, &optimizer, hyper, &rows);
     near_fetch();
 }
