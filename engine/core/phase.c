@@ -19,6 +19,8 @@ static const struct {
 
 void ce_phase_expect(const cs_engine *engine, ce_phase due, const char *verb)
 {
+    if (engine->failed)
+        ce_fatal(CS_MISUSE, "%s: an earlier call of a step failed, so this engine can only be destroyed", verb);
     if (engine->phase != due)
         ce_fatal(CS_MISUSE, "%s was called, and %s must be called next: the order is cs_forward, cs_backward, cs_step",
                  verb, phases[engine->phase].verb);

@@ -116,6 +116,19 @@ void ce_need_layout(const char *name, cs_tensor w, cs_layout layout, int64_t inp
         ce_need_matrix(name, w, outputs, inputs);
 }
 
+void ce_need_dropout(cs_dropout dropout, int64_t batch, int64_t count)
+{
+    NEED(dropout.rate >= 0 && dropout.rate <= 1, "dropout.rate is %g, and a number from 0 to 1 is needed",
+         (double)dropout.rate);
+    if (dropout.rate == 0)
+        return;
+    NEED(dropout.keys, "dropout.keys is NULL: cs_residual_dropout fills cs_dropout");
+    NEED(dropout.batch == batch && batch > 0 && count % batch == 0,
+         "dropout.batch is %lld samples, and the tensor has %lld samples with %lld elements in all",
+         (long long)dropout.batch, (long long)batch, (long long)count);
+    NEED(dropout.width == 0, "dropout.width is %lld, and 0 is needed", (long long)dropout.width);
+}
+
 void ce_need_below(const char *what, cs_tensor numbers, bool masks, int64_t limit)
 {
     const int32_t *number = numbers.data;

@@ -40,6 +40,8 @@ void ce_need_shape_of(const char *name, cs_tensor x, cs_tensor like); /* numbers
 void ce_need_like(const char *name, cs_tensor x, cs_tensor like);     /* with the type, rows and columns of `like` */
 /* (inputs, outputs) with CS_IN_OUT, otherwise (outputs, inputs) */
 void ce_need_layout(const char *name, cs_tensor w, cs_layout layout, int64_t inputs, int64_t outputs);
+/* The dropout of a tensor of `count` elements and `batch` samples. */
+void ce_need_dropout(cs_dropout dropout, int64_t batch, int64_t count);
 __attribute__((noreturn, format(printf, 1, 2))) void ce_need_failed(const char *format, ...);
 
 /* Ends the process if a number of the tensor, CS_I32 in memory that the host reads, is `limit` or more, or is negative and

@@ -53,10 +53,14 @@ static void set_real(json_t *object, const char *key, double value)
 
 /* ---- sizes ---- */
 
-static int64_t integer(describing *d, const char *name, int64_t otherwise)
+/* Sets *number to the value of a key, which is a positive integer, and leaves it as it is if the file has no such key. */
+static cs_status integer(int64_t *number, describing *d, const char *name)
 {
     const json_t *value = take(d, name);
-    return json_is_integer(value) && json_integer_value(value) > 0 ? json_integer_value(value) : otherwise;
+    if (value && (!json_is_integer(value) || json_integer_value(value) < 1))
+        return refuse(d, name, "is no positive integer");
+    *number = value ? json_integer_value(value) : *number;
+    return CS_OK;
 }
 
 static cs_status set_numbers(describing *d)
@@ -94,12 +98,18 @@ static cs_status set_sizes(describing *d)
     if (heads < 1)
         return ce_fail(CS_BAD_FILE, "%s: %s.attention.head_count is %lld", d->path, d->family->arch, (long long)heads);
     take(d, ".vocab_size");
-    d->width = integer(d, ".attention.key_length", hidden / heads);
-    if (integer(d, ".attention.value_length", d->width) != d->width)
+    int64_t key_heads = heads;
+    d->width = hidden / heads;
+    CE_TRY(integer(&d->width, d, ".attention.key_length"));
+    int64_t values = d->width, rotated = d->width;
+    CE_TRY(integer(&values, d, ".attention.value_length"));
+    CE_TRY(integer(&rotated, d, ".rope.dimension_count"));
+    CE_TRY(integer(&key_heads, d, ".attention.head_count_kv"));
+    if (values != d->width)
         return refuse(d, ".attention.value_length", "differs from attention.key_length");
-    if (integer(d, ".rope.dimension_count", d->width) != d->width)
+    if (rotated != d->width)
         return refuse(d, ".rope.dimension_count", "is not the width of a head");
-    json_object_set_new(d->config, "num_key_value_heads", json_integer(integer(d, ".attention.head_count_kv", heads)));
+    json_object_set_new(d->config, "num_key_value_heads", json_integer(key_heads));
     json_object_set_new(d->config, "head_dim", json_integer(d->width));
     json_object_set_new(d->config, "vocab_size", json_integer(table->shape[0]));
     json_object_set_new(d->config, "tie_word_embeddings", json_boolean(!has(d, "output.weight")));
@@ -145,12 +155,17 @@ static cs_status set_rope(describing *d)
     const json_t *base = take(d, ".rope.freq_base"), *named = take(d, ".rope.scaling.type");
     double theta = base ? shortest(json_number_value(base)) : 10000;
     const ce_gguf_tensor *factors = ce_gguf_find(d->file, "rope_freqs.weight");
-    const char *type = json_is_string(named) ? json_string_value(named) : "none";
     double factor = json_number_value(take(d, ".rope.scaling.factor"));
-    int64_t before = integer(d, ".rope.scaling.original_context_length", 0);
+    /* llama.cpp's type is linear if the file has no type. */
+    bool scales = factor > 0 && fabs(factor - 1) > 0;
+    const char *type = json_is_string(named) ? json_string_value(named) : scales ? "linear" : "none";
+    int64_t before = 0;
+    CE_TRY(integer(&before, d, ".rope.scaling.original_context_length"));
     bool yarn = strcmp(type, "yarn") == 0;
     take(d, ".rope.scaling.finetuned");
     json_object_set_new(d->config, "rope_theta", json_real(theta));
+    if (factors && strcmp(type, "none") != 0)
+        return refuse(d, ".rope.scaling.type", "is given beside rope_freqs.weight");
     if (factors)
         return set_llama3(d, theta, factors);
     if (strcmp(type, "none") == 0)

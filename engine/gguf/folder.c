@@ -77,9 +77,13 @@ static cs_status describe(const char *folder, const char *real, const char *path
     ce_gguf_close(&file);
     if (status == CS_OK)
         status = ce_files_make_directories(folder);
-    for (int i = 0; i < NAMES && status == CS_OK; i++)
+    for (int i = 0; i < NAMES && status == CS_OK; i++) {
+        CE_FREED char *old = ce_files_join(folder, names[i]); /* of a file that had this path before */
         if (contents[i])
             status = write_text(folder, names[i], contents[i]);
+        else if (unlink(old) != 0 && errno != ENOENT)
+            status = ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot be removed", old);
+    }
     for (int i = 0; i < NAMES; i++)
         json_decref(contents[i]);
     return status == CS_OK ? write_link(folder, real) : status;

@@ -181,7 +181,7 @@ static void append_special(const vocabulary *v, json_t *single, json_t *specials
 static void add_around(const vocabulary *v)
 {
     const char *rule = json_string_value(value(v, "pre"));
-    bool usual = v->pieces || (rule && strncmp(rule, "llama", 5) == 0); /* llama.cpp's default for these */
+    bool usual = v->pieces || (rule && ce_gguf_words_begin(rule)); /* llama.cpp's default */
     int64_t begin = truth(v, "add_bos_token", usual) ? special(v, "bos_token_id") : -1;
     int64_t end = truth(v, "add_eos_token", false) ? special(v, "eos_token_id") : -1;
     json_t *single = json_array(), *specials = json_object();

@@ -42,6 +42,18 @@ const json_t *ce_gguf_words_part(const json_t *all, const char *list, const char
     return NULL;
 }
 
+/* Returns true if the pre-tokenizer has a part that none of the rules has, or divides text in another way. */
+static bool has_more(const json_t *all, const json_t *split, const json_t *bytes, const json_t *digits)
+{
+    const json_t *part;
+    size_t i;
+    json_array_foreach (json_object_get(all, "pretokenizers"), i, part)
+        if (part != split && part != bytes && part != digits)
+            return true;
+    return split &&
+           (strcmp(text_at(split, "behavior"), "Isolated") != 0 || json_is_true(json_object_get(split, "invert")));
+}
+
 const char *ce_gguf_words_name(const json_t *tokenizer)
 {
     const json_t *all = json_object_get(tokenizer, "pre_tokenizer"), *normal = json_object_get(tokenizer, "normalizer");
@@ -52,7 +64,8 @@ const char *ce_gguf_words_name(const json_t *tokenizer)
     bool whole = json_is_true(json_object_get(json_object_get(tokenizer, "model"), "ignore_merges"));
     bool changed = json_is_object(normal) && strcmp(text_at(normal, "type"), "NFC") != 0;
     bool single = json_is_true(json_object_get(digits, "individual_digits"));
-    if (changed || json_is_true(json_object_get(bytes, "add_prefix_space")) || (digits && !single))
+    if (changed || json_is_true(json_object_get(bytes, "add_prefix_space")) || (digits && !single) ||
+        has_more(all, split, bytes, digits))
         return NULL;
     if (!split && (!bytes || json_is_false(json_object_get(bytes, "use_regex"))))
         return NULL;
@@ -82,9 +95,14 @@ static cs_status refuse(const char *name, const char *path)
     }
     return ce_fail(
         CS_UNSUPPORTED,
-        "not supported: %s: text is divided into words by the rule \"%s\" (tokenizer.ggml.pre); known are %s; "
-        "cspeed.data.tokenizer can name a folder with the model's tokenizer",
-        path, name, known);
+        "not supported: %s: text is divided into words by the rule \"%s\" (tokenizer.ggml.pre); known are %s", path,
+        name, known);
+}
+
+bool ce_gguf_words_begin(const char *name)
+{
+    int rule = find(name);
+    return rule >= 0 && strncmp(rules[rule].name, "llama", 5) == 0;
 }
 
 cs_status ce_gguf_words_set(json_t *tokenizer, const char *name, const char *path)

@@ -11,6 +11,10 @@ const char *ce_gguf_words_name(const json_t *tokenizer);
  * Returns CS_UNSUPPORTED if the rule is not known. */
 cs_status ce_gguf_words_set(json_t *tokenizer, const char *name, const char *path);
 
+/* Returns true if llama.cpp puts the begin token before a text divided by the rule of this name, unless the file says
+ * otherwise. */
+bool ce_gguf_words_begin(const char *name);
+
 /* Returns the first part of this type in a pre-tokenizer, normalizer or post-processor, or NULL. `list` is the name of its
  * list of parts. */
 const json_t *ce_gguf_words_part(const json_t *all, const char *list, const char *type);

@@ -88,17 +88,23 @@ static void open_batch(cs_data *data)
     data->starts = documents ? ce_must_alloc(rows * sizeof *data->starts) : NULL;
 }
 
+/* Returns the first rank whose number differs from that of rank 0; 0 if there is none. Collective. */
+static int first_other(cs_engine *engine, uint64_t number)
+{
+    int count = cs_comm_size(engine->comm), other = 1;
+    int64_t mine = (int64_t)number;
+    CE_FREED int64_t *all = ce_must_alloc((size_t)count * sizeof *all);
+    cs_comm_all_gather(engine->comm, all, &mine, 1, CS_I64);
+    while (other < count && all[other] == all[0])
+        other++;
+    return other < count ? other : 0;
+}
+
 /* Checks that all ranks have the same tokens, because hosts may store, or may have tokenized, different files. */
 static cs_status compare_ranks(const cs_data *data, const char *split)
 {
-    cs_comm *comm = data->engine->comm;
-    int count = cs_comm_size(comm), other = 1;
-    int64_t mine = (int64_t)ce_windows_mark(data->windows);
-    CE_FREED int64_t *marks = ce_must_alloc((size_t)count * sizeof *marks);
-    cs_comm_all_gather(comm, marks, &mine, 1, CS_I64);
-    while (other < count && marks[other] == marks[0])
-        other++;
-    if (other >= count)
+    int other = first_other(data->engine, ce_windows_mark(data->windows));
+    if (!other)
         return CS_OK;
     return ce_fail(CS_DISAGREE,
                    "cspeed.data.%s: the tokens are not the same on all ranks: those of rank %d differ from those of "
@@ -167,6 +173,9 @@ cs_status cs_data_from(cs_data **data, cs_engine *engine, const cs_samples *samp
 {
     CE_GIVEN(data, engine, samples);
     *data = NULL;
+    int other = first_other(engine, (uint64_t)samples->count);
+    if (other)
+        return ce_fail(CS_DISAGREE, "cs_data_from: rank %d has another number of samples than rank 0", other);
     if (samples->count < 1 || !samples->read)
         return ce_fail(CS_MISUSE, "cs_data_from: at least one sample, and a function that reads it, are needed");
     if (ce_preference_is_on(engine))

@@ -180,6 +180,7 @@ static cs_status check_settings(const ce_gguf_family *family, const json_t *conf
         const json_t *cap = json_object_get(config, caps[i]);
         what = strcmp(family->arch, "gemma2") == 0 && json_is_null(cap) ? caps[i] : what;
     }
+    what = json_is_false(rope(config, "truncate")) ? "truncate" : what;
     const json_t *local = json_object_get(config, "rope_local_base_freq");
     const json_t *sliding = json_object_get(json_object_get(config, "rope_parameters"), "sliding_attention");
     local = json_is_number(local) ? local : json_object_get(sliding, "rope_theta");

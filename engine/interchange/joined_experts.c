@@ -60,7 +60,7 @@ static void close_joined(ce_source *source)
 {
     joined_source *joined = source->private_data;
     for (int64_t i = 0; i < joined->count; i++) {
-        if (joined->groups[i].count > 1)
+        if (source->tensors[i].name != joined->inner.tensors[joined->groups[i].members[0]].name)
             free((char *)(uintptr_t)source->tensors[i].name);
         free(joined->groups[i].members);
     }

@@ -127,6 +127,8 @@ static cs_status add_experts(ce_source *over, packed_source *packed, int64_t ten
     CE_TRY(find_scales(&scales, &packed->inner, tensor));
     CE_FREED char *base = name_with(from->name, "");
     const char *word = strrchr(base, '.') + 1;
+    if (ce_source_find(&packed->inner, base) >= 0)
+        return ce_fail(CS_BAD_FILE, "%s is in the folder twice: as numbers, and as blocks of 4 bits", base);
     for (int64_t e = 0; e < from->shape[0]; e++)
         add(over, packed, (layout){ tensor, scales, e },
             (ce_source_tensor){ .name =

@@ -42,6 +42,13 @@ static cs_status check_idle(const json_t *config, const char *path)
         { "megatron_config", "cspeed.mesh.tp says over how many ranks layers are divided" },
         { "trainable_token_indices", "only adapters are read" },
         { "target_parameters", "adapters are beside linear layers" },
+        { "alora_invocation_tokens", "an adapter works on all tokens" },
+        { "arrow_config", "one adapter is used" },
+        { "use_bdlora", "A and B are whole matrices" },
+        { "kasa_config", "this is another kind of adapter" },
+        { "velora_config", "this is another kind of adapter" },
+        { "monteclora_config", "this is another kind of adapter" },
+        { "lora_ga_config", "this is another kind of adapter" },
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!is_idle(json_object_get(config, keys[i].key)))

@@ -326,7 +326,8 @@ cs_status cs_param_local(const cs_engine *engine, const char *name, cs_param_par
  * change. cs_gradient_read reads the gradient of the step's mean loss, with all micro-batches and all ranks, without the
  * loss scale and before clipping; it is called after the last cs_backward of a step and before its cs_step.
  * CS_NOT_FOUND: the model has no such parameter. CS_UNSUPPORTED: the parameter has 4-bit weights or, for a gradient, is
- * frozen; or the call is not between steps. */
+ * frozen; or some micro-batches of a step, but not all, were accumulated. A call in another phase ends the process, as
+ * cs_step does out of order. */
 cs_status cs_param_read(cs_engine *engine, const char *name, float *to);
 cs_status cs_param_write(cs_engine *engine, const char *name, const float *from);
 cs_status cs_gradient_read(cs_engine *engine, const char *name, float *to);

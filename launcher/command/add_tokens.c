@@ -41,6 +41,16 @@ static json_t *list_of(const cs_option_list *texts)
     return list;
 }
 
+/* Returns true if all texts of the command line are UTF-8: jansson takes no other text. */
+static bool are_texts(const request *r, const json_t *tokens, const json_t *specials, const json_t *named)
+{
+    size_t given = 0;
+    for (int i = 0; i < 4; i++)
+        given += r->named[i] != NULL;
+    return json_array_size(tokens) == (size_t)r->tokens.count &&
+           json_array_size(specials) == (size_t)r->specials.count && json_object_size(named) == given;
+}
+
 static int run(const cl_options *options, char **arguments)
 {
     request r = { .multiple = 1 };
@@ -54,6 +64,8 @@ static int run(const cl_options *options, char **arguments)
     for (int i = 0; i < 4; i++)
         if (r.named[i])
             json_object_set_new(named, names[i], json_string(r.named[i]));
+    if (!are_texts(&r, tokens, specials, named))
+        return cl_codes_fail(CL_CODE_USAGE, "add-tokens: a token is no UTF-8");
     ce_vocabulary vocabulary = { .from = arguments[0],
                                  .to = arguments[1],
                                  .tokens = tokens,

@@ -140,11 +140,11 @@ static void check(shape s, cs_dtype dtype, int shift, bool fresh)
 static const shape uneven = { 7, 7, { 0, 129, 3, 257, 16, 0, 45 }, 136, 200, false };
 
 static const shape shapes[] = {
-    { 4, 4, { 0, 0, 130, 0, false }, 264, 40, false },               /* one expert has all slots */
-    { 40, 8, { 0, 17, 1, 16, 0, 33, 0, 2 }, 136, 72, false }, /* few slots for each expert */
-    { 1024, 3, { 0, 2, 1, false }, 8, 16, false },                   /* as many experts as there can be */
-    { 3, 1, { 0 }, 16, 24, false },                                  /* no slots at all */
-    { 7, 7, { 0, 129, 3, 257, 16, 0, 45, false }, 17, 300, false },  /* rows that are not aligned to 16 bytes */
+    { 4, 4, { 0, 0, 130, 0, false }, 264, 40, false },              /* one expert has all slots */
+    { 40, 8, { 0, 17, 1, 16, 0, 33, 0, 2 }, 136, 72, false },       /* few slots for each expert */
+    { 1024, 3, { 0, 2, 1, false }, 8, 16, false },                  /* as many experts as there can be */
+    { 3, 1, { 0 }, 16, 24, false },                                 /* no slots at all */
+    { 7, 7, { 0, 129, 3, 257, 16, 0, 45, false }, 17, 300, false }, /* rows that are not aligned to 16 bytes */
     { 7, 7, { 2, 65, 0, 64, 1, 0, 63, false }, 300, 33, false },
     { 7, 7, { 2, 65, 0, 64, 1, 0, 63, false }, 40, 17, false },
 };

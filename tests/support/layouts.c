@@ -119,8 +119,7 @@ const layout_model layout_models[] = {
       ATTENTION_DROPOUT, NULL },
     { "gpt_oss",
       "{\"model_type\": \"gpt_oss\", \"num_local_experts\": 4, \"num_experts_per_tok\": 2, \"sliding_window\": 4, "
-      "\"swiglu_limit\": 2, \"output_router_logits\": true, \"router_aux_loss_coef\": 0.1, " LLAMA("20", "6", "2",
-                                                                                                     "4"),
+      "\"swiglu_limit\": 2, \"output_router_logits\": true, \"router_aux_loss_coef\": 0.1, " LLAMA("20", "6", "2", "4"),
       ATTENTION_DROPOUT, NULL },
     { "llama with LoRA", "{\"model_type\": \"llama\", " LLAMA("20", "6", "2", "4"), ATTENTION_DROPOUT,
       "cspeed.lora={\"r\": 3, \"targets\": \"all-linear\"}" },

@@ -327,9 +327,12 @@ static void sum_squares(cs_stream *stream, const cs_tensor *t)
 
 static void preference(cs_stream *stream, const cs_tensor *t)
 {
-    ce_preference_rows rows = {
-        .rule = { .beta = 0.1 }, .losses = t[0], .targets = t[1], .references = t[2], .weights = t[3], .facts = t[4]
-    };
+    ce_preference_rows rows = { .rule = { .beta = 0.1, .ld_alpha = 1 },
+                                .losses = t[0],
+                                .targets = t[1],
+                                .references = t[2],
+                                .weights = t[3],
+                                .facts = t[4] };
     ce_state_preference(stream, &rows);
 }
 
