@@ -86,17 +86,6 @@ const char *ce_idle_because(const cs_config *config, const char *path)
     return NULL;
 }
 
-bool ce_resolve_is_changed(cs_config *config, const char *path, const ce_key *key)
-{
-    bool text = key->type == CE_KEY_STRING && strcmp(key->fallback, "null") != 0; /* the table has it without quotes */
-    json_t *usual = text ? json_string(key->fallback) : ce_value_fallback(key),
-           *value = ce_value_any(key, (const char *)&config->settings + key->offset);
-    bool same = json_is_number(usual) ? json_number_value(usual) == json_number_value(value) : json_equal(usual, value);
-    json_decref(usual);
-    json_decref(value);
-    return !same && ce_resolve_is_given(config, path);
-}
-
 /* Adds one note for the keys of a section that is not enabled. */
 static void note_section(cs_config *config, const ce_section *section)
 {

@@ -1,5 +1,6 @@
 /* resolve.c - functions that several steps of resolving use. */
 #include "config/resolve.h"
+#include "json/value.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,17 @@ bool ce_resolve_is_given(cs_config *config, const char *path)
 {
     const char *text = json_string_value(ce_json_find(config->doc, path));
     return ce_json_is_set(config->doc, path) && !(text && strcasecmp(text, "auto") == 0);
+}
+
+bool ce_resolve_is_changed(cs_config *config, const char *path, const ce_key *key)
+{
+    bool text = key->type == CE_KEY_STRING && strcmp(key->fallback, "null") != 0; /* the table has it without quotes */
+    json_t *usual = text ? json_string(key->fallback) : ce_value_fallback(key),
+           *value = ce_value_any(key, (const char *)&config->settings + key->offset);
+    bool same = json_is_number(usual) ? json_number_value(usual) == json_number_value(value) : json_equal(usual, value);
+    json_decref(usual);
+    json_decref(value);
+    return !same && ce_resolve_is_given(config, path);
 }
 
 bool ce_resolve_is_of_command_line(cs_config *config, const char *path)

@@ -11,6 +11,8 @@ void ce_steps_run(cs_config *config);
 void ce_steps_read_rates(cs_config *config);
 /* True if the key is present, not null and not "auto". */
 bool ce_resolve_is_given(cs_config *config, const char *path);
+/* Returns true if the configuration sets the key, and to another value than its default. */
+bool ce_resolve_is_changed(cs_config *config, const char *path, const ce_key *key);
 /* True if the value at the path is from the command line. */
 bool ce_resolve_is_of_command_line(cs_config *config, const char *path);
 /* Returns the object at a dotted path. Missing objects, and null in place of an object, are replaced by empty objects.
@@ -68,8 +70,6 @@ void ce_habits_resolve(cs_config *config);  /* needs the files of data.valid */
 void ce_numbers_resolve(cs_config *config); /* sets `precision` and prescale_factor */
 /* Returns the name of a precision, such as "fp32", "bf16", "amp O1" or "autocast fp16". */
 const char *ce_numbers_name(const ce_settings *settings);
-/* Returns true if the configuration sets the key, and to another value than its default. */
-bool ce_resolve_is_changed(cs_config *config, const char *path, const ce_key *key);
 /* Adds notes about all keys that the configuration sets and that have no effect beside its other values. */
 void ce_idle_note(cs_config *config);
 /* Returns why a key that has an effect in general has none in this configuration, or NULL. */
