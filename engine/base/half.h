@@ -21,9 +21,9 @@ CE_HOST_DEVICE float ce_bits_float(uint32_t bits)
     return value;
 }
 
-static inline float ce_bf16_to_float(uint16_t half)
+static inline float ce_bf16_to_float(uint16_t short_bits)
 {
-    return ce_bits_float((uint32_t)half << 16);
+    return ce_bits_float((uint32_t)short_bits << 16);
 }
 
 static inline uint16_t ce_float_to_bf16(float value)
@@ -34,10 +34,10 @@ static inline uint16_t ce_float_to_bf16(float value)
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : round);
 }
 
-static inline float ce_f16_to_float(uint16_t half)
+static inline float ce_f16_to_float(uint16_t short_bits)
 {
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-    uint32_t rest = half & 0x7fff;
+    uint32_t sign = (uint32_t)(short_bits & 0x8000) << 16;
+    uint32_t rest = short_bits & 0x7fff;
     if (rest >= 0x7c00)
         return ce_bits_float(sign | 0x7f800000 | (rest & 0x3ff) << 13);
     if (rest < 0x400) /* a subnormal fp16 number is `rest` times 2^-24, which fp32 represents exactly */

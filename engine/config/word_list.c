@@ -232,7 +232,7 @@ KEY("L", "pref_loss", "cspeed.dpo.loss_type", "simpo needs cspeed.dpo.reference_
 KEY("SL", "ref_model ref_model_name_or_path", "cspeed.dpo.reference", "")
 KEY("S", "reference_free", "cspeed.dpo.reference_free", "")
 KEY("S", "label_smoothing", "cspeed.dpo.label_smoothing", "")
-KEY("L", "dpo_label_smoothing", "cspeed.dpo.label_smoothing", "for robust only")
+KEY("L", "dpo_label_smoothing", "cspeed.dpo.label_smoothing", "")
 KEY("SA", "cpo_alpha", "cspeed.dpo.cpo_alpha", "")
 KEY("SLA", "simpo_gamma", "cspeed.dpo.simpo_gamma", "")
 KEY("S", "loss_weights", "cspeed.dpo.loss_weights", "")

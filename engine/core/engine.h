@@ -192,6 +192,9 @@ struct ce_forward_input {
 /* Runs the forward of all units and returns the last unit's output, which the caller frees with ce_pass_let_go. In
  * training the parameters of the last unit stay gathered for backward. */
 cs_tensor ce_forward_units(cs_engine *engine, cs_pass *pass, const ce_forward_input *input);
+/* Ends the program unless the micro-batch that the public function `verb` was given is full, because the sizes of the pass's
+ * memory are fixed, and has the types of the model. */
+void ce_forward_check(const cs_engine *engine, const cs_batch *batch, const char *verb, bool references);
 /* Returns the number, in the whole training, of sample b of the current micro-batch. */
 int64_t ce_forward_sample(const cs_engine *engine, int64_t b);
 

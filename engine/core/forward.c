@@ -115,31 +115,28 @@ static int64_t count_targets(cs_tensor targets)
     return counted;
 }
 
-/* Ends the program unless the micro-batch is full, because the sizes of the pass's memory are fixed. */
-static void check_batch(const cs_engine *engine, const cs_batch *batch)
+void ce_forward_check(const cs_engine *engine, const cs_batch *batch, const char *verb, bool references)
 {
-    ce_misuse_given("cs_forward", "batch", (const void *const[]){ batch }, 1);
+    ce_misuse_given(verb, "batch", (const void *const[]){ batch }, 1);
     bool tokens = engine->model->inputs == 0;
     int64_t samples = engine->sequences, columns = tokens ? engine->length : engine->model->inputs;
     cs_tensor inputs = batch->inputs, targets = batch->targets;
     if (inputs.dims != 2 || inputs.dtype != (tokens ? CS_I32 : CS_F32) || inputs.shape[0] != samples ||
         inputs.shape[1] != columns)
-        ce_fatal(CS_MISUSE,
-                 "cs_forward: inputs must be %s (%lld, %lld): samples of a micro-batch and %s; they are (%lld, %lld)",
-                 tokens ? "CS_I32" : "CS_F32", (long long)samples, (long long)columns,
-                 tokens ? "seq_len" : "inputs of a sample", (long long)inputs.shape[0], (long long)inputs.shape[1]);
+        ce_misuse(verb, "inputs must be %s (%lld, %lld): samples of a micro-batch and %s; they are (%lld, %lld)",
+                  tokens ? "CS_I32" : "CS_F32", (long long)samples, (long long)columns,
+                  tokens ? "seq_len" : "inputs of a sample", (long long)inputs.shape[0], (long long)inputs.shape[1]);
     if (batch->starts.data && (!tokens || cs_count(batch->starts) != cs_count(inputs)))
-        ce_fatal(CS_MISUSE, "cs_forward: starts are allowed only with tokens, one for each token");
-    if (ce_preference_is_on(engine) && !engine->settings->preference.reference_free &&
+        ce_misuse(verb, "starts are allowed only with tokens, one for each token");
+    if (references && ce_preference_is_on(engine) && !engine->settings->preference.reference_free &&
         (!batch->references.data || cs_count(batch->references) != samples))
-        ce_fatal(CS_MISUSE, "cs_forward: with cspeed.dpo references are needed, one for each of the %lld sequences",
-                 (long long)samples);
+        ce_misuse(verb, "with cspeed.dpo references are needed, one for each of the %lld sequences",
+                  (long long)samples);
     if (!targets.data || targets.shape[0] != samples || (tokens && cs_count(targets) != cs_count(inputs)))
-        ce_fatal(CS_MISUSE, "cs_forward: inputs and targets must have the same number of samples, %lld",
-                 (long long)samples);
+        ce_misuse(verb, "inputs and targets must have the same number of samples, %lld", (long long)samples);
     if (targets.dtype != (tokens ? CS_I32 : engine->model->target_dtype))
-        ce_fatal(CS_MISUSE, "cs_forward: targets of this model are %s",
-                 tokens || engine->model->target_dtype == CS_I32 ? "CS_I32" : "CS_F32");
+        ce_misuse(verb, "targets of this model are %s",
+                  tokens || engine->model->target_dtype == CS_I32 ? "CS_I32" : "CS_F32");
 }
 
 /* Micro-batch m of lane l is number m * lanes + l of all micro-batches of the step. */
@@ -204,7 +201,7 @@ void cs_forward(cs_engine *engine, const cs_batch *batch)
         ce_fatal(CS_MISUSE, "cs_forward: this model was opened by cs_reopen, which does not train; to train it, use "
                             "a configuration with cspeed.load");
     engine->fresh = false;
-    check_batch(engine, batch);
+    ce_forward_check(engine, batch, "cs_forward", true);
     forward_batch(engine, batch);
     ce_phase_end(engine, CE_FORWARD);
 }

@@ -263,7 +263,8 @@ static cs_status make_json(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
         status = make_shape(work, plan, workspace, &shape);
     else if (status == CS_BAD_FILE && json_object_get(root, "chosen") && json_object_get(root, "rejected"))
         status = ce_fail(CS_BAD_FILE, "a pair of answers, chosen and rejected: `train` uses pairs only with "
-                                      "cspeed.dpo.beta, and `eval` only with --reference FOLDER");
+                                      "cspeed.dpo.beta, and `eval` with --reference FOLDER or --set "
+                                      "cspeed.dpo.reference_free=true and cspeed.dpo.beta");
     if (status == CS_OK)
         ce_columns_note(&work->columns, root, &shape.used);
     ce_shape_free(&shape);

@@ -53,6 +53,9 @@ static cs_status read_files(tokenizer_files *files, const char *folder)
     CE_TRY(read_file(&files->config, folder, CONFIG));
     CE_TRY(read_file(&files->map, folder, MAP));
     CE_TRY(read_file(&files->added, folder, ADDED));
+    if (json_is_array(json_object_get(json_object_get(files->tokenizer, "model"), "vocab")))
+        return ce_fail(CS_UNSUPPORTED, "not supported: new tokens for %s, because its tokenizer is Unigram, not BPE",
+                       folder);
     if (!json_is_object(json_object_get(json_object_get(files->tokenizer, "model"), "vocab")) ||
         !json_is_array(json_object_get(files->tokenizer, "added_tokens")))
         return ce_fail(CS_BAD_FILE, "%s/" TOKENIZER ": \"model.vocab\" or \"added_tokens\" is missing", folder);

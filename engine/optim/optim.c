@@ -140,7 +140,7 @@ static const ce_key section_keys[] = {
 void ce_optim_read(ce_json *doc, json_t *section, ce_optim_settings *settings)
 {
     section_text text;
-    int64_t bits = 32;
+    int64_t bits = 0; /* those of the type's name, if it says them */
     const ce_type *type = ce_types_of(CE_OPTIM_ADAMW);
     json_t *params = json_object_get(section, "params");
     memset(settings, 0, sizeof *settings);
@@ -154,7 +154,9 @@ void ce_optim_read(ce_json *doc, json_t *section, ce_optim_settings *settings)
         return;
     ce_keys_fill(doc, params, "optimizer.params", settings, type->keys, type->count);
     bool decoupled = type->kind == CE_OPTIM_ADAM && settings->adam_w_mode;
-    settings->bits = gives(params, "optim_bits") ? settings->bits : bits;
+    if (gives(params, "optim_bits") && bits != 0 && settings->bits != bits)
+        ce_json_fault(doc, "optimizer.params.optim_bits", "the type %s has %lld bits", text.type, (long long)bits);
+    settings->bits = gives(params, "optim_bits") ? settings->bits : bits ? bits : 32;
     settings->kind = (int)(decoupled ? CE_OPTIM_ADAMW : type->kind);
     if (decoupled && strcasecmp(text.type, "Adam") == 0)
         ce_json_note(doc, "optimizer.type",

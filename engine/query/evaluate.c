@@ -196,6 +196,7 @@ cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores 
 cs_status cs_losses(cs_engine *engine, const cs_batch *batch, float *losses)
 {
     CE_GIVEN(engine, batch, losses);
+    ce_forward_check(engine, batch, __func__, false);
     ce_phase_begin(engine, CE_EVALUATE);
     cs_tensor loss = ce_forward_units(engine, engine->pass,
                                       &(ce_forward_input){ .mode = CE_PASS_EVALUATION,

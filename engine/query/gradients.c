@@ -219,6 +219,14 @@ static cs_status refuse(const cs_engine *engine, double tolerance)
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: cs_check_gradients in 16 bits, because their rounding hides small "
                        "differences of the loss: check with a configuration in fp32");
+    if (engine->model->load.layers > 0)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: cs_check_gradients of a model with experts, because the loss jumps "
+                       "where a token changes its experts");
+    if (engine->settings->lora.dora)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: cs_check_gradients with DoRA, whose gradients take the norm of a row "
+                       "as a constant");
     if (engine->micro != 0)
         return ce_fail(CS_MISUSE,
                        "cs_check_gradients: %lld micro-batches of a step have been accumulated; call it "

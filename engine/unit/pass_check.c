@@ -58,6 +58,8 @@ static void check_written(const cs_pass *pass, cs_tensor x)
     size_t element = cs_dtype_bytes(x.dtype), bytes = bytes_of(x), part = WORDS * sizeof(uint32_t);
     uint32_t word = unwritten_word(x.dtype);
     int64_t missing = 0, first = 0;
+    if (x.dtype == CS_U8) /* every byte is a value */
+        return;
     for (size_t at = 0; at < bytes; at += part) {
         size_t size = bytes - at < part ? bytes - at : part;
         ce_stream_fetch(stream_of(pass), pass->check.words, (char *)x.data + at, size);

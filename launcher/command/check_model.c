@@ -21,7 +21,7 @@ bool cl_check_model_is(char **arguments)
     if (!name || *name == '-')
         return false;
     if (ce_files_is_folder(name))
-        return strchr(name, '/') || ce_files_holds(name, "config.json");
+        return true;
     const char *slash = strchr(name, '/');
     bool hub = slash && slash > name && !strchr(slash + 1, '/') && *name != '.' && !ce_files_exists(name);
     return hub || ce_ends_with(name, ".gguf");

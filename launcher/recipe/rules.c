@@ -17,7 +17,10 @@ static bool same(cl_conversion *c, const char *path, const json_t *value)
 
 static bool positive(cl_conversion *c, const char *path, const json_t *value)
 {
-    return cl_value_double(value) > 0 ? same(c, path, value) : true; /* 0 and -1 mean that it is not set */
+    double number = cl_value_double(value);
+    if (isnan(number) && !cl_value_is_off(value))
+        return cl_rules_no(c, "a number is needed");
+    return number > 0 ? same(c, path, value) : true; /* 0 and -1 mean that it is not set */
 }
 
 static bool whole(cl_conversion *c, const char *path, const json_t *value)
@@ -236,8 +239,11 @@ static bool trackers(cl_conversion *c, const char *path, const json_t *value)
 /* The loss of preference training; simpo has no reference model. */
 static bool loss(cl_conversion *c, const char *path, const json_t *value)
 {
-    if (cl_value_is(value, "simpo"))
+    bool simpo = cl_value_is(value, "simpo");
+    if (simpo)
         cl_rules_set(c, "cspeed.dpo.reference_free", json_true());
+    if (simpo && !json_object_get(c->from, "pref_loss") && !json_object_get(c->from, "cpo_alpha"))
+        cl_rules_set(c, "cspeed.dpo.cpo_alpha", json_real(1)); /* the default of TRL's CPOConfig */
     return same(c, path, value);
 }
 

@@ -579,7 +579,7 @@ static const row rows[] = {
     { "sum of counts", add_counts, 1.01, { { CS_I64, 1, P, BOTH }, { CS_I32, 1, P, READ } } },
     { "preferences",
       preference,
-      1.09,
+      1.11,
       { { CS_F32, 2 * PAIRS *T, 1, READ },
         { CS_I32, 2 * PAIRS, T, READ },
         { CS_F32, 0, 2 * PAIRS, READ },
