@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 }; /* llama.cpp's types of tokens */
-
 #define SPACE "\xe2\x96\x81" /* U+2581, which SentencePiece writes in place of a space */
 
 typedef struct {
@@ -45,7 +43,7 @@ static int64_t count_of(const vocabulary *v)
 static int type_of(const vocabulary *v, int64_t id)
 {
     const json_t *types = value(v, "token_type");
-    return types ? (int)json_integer_value(json_array_get(types, (size_t)id)) : NORMAL;
+    return types ? (int)json_integer_value(json_array_get(types, (size_t)id)) : CE_TOKEN_NORMAL;
 }
 
 static bool truth(const vocabulary *v, const char *key, bool otherwise)
@@ -70,19 +68,19 @@ static cs_status add_tokens(vocabulary *v)
     for (int64_t id = 0; id < count_of(v); id++) {
         const char *text = text_at(v->tokens, id);
         int type = type_of(v, id);
-        if (type == UNUSED)
+        if (type == CE_TOKEN_UNUSED)
             continue;
         if (!*text || json_object_get(v->vocab, text))
             return ce_fail(CS_BAD_FILE, "%s: token %lld has no text, or that of token %lld: \"%.60s\"", v->path,
                            (long long)id, (long long)json_integer_value(json_object_get(v->vocab, text)), text);
-        if (type < NORMAL || type > BYTE)
+        if (type < CE_TOKEN_NORMAL || type > CE_TOKEN_BYTE)
             return ce_fail(CS_BAD_FILE, "%s: token %lld, %.60s, has the unknown type %d", v->path, (long long)id, text,
                            type);
         json_object_set_new(v->vocab, text, json_integer(id));
-        if (type != NORMAL && type != BYTE)
+        if (type != CE_TOKEN_NORMAL && type != CE_TOKEN_BYTE)
             json_array_append_new(added, json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id,
                                                    "content", text, "single_word", 0, "lstrip", 0, "rstrip", 0,
-                                                   "normalized", 0, "special", type != USER_DEFINED));
+                                                   "normalized", 0, "special", type != CE_TOKEN_USER));
     }
     return CS_OK;
 }
@@ -105,7 +103,7 @@ static int32_t find_half(const vocabulary *v, const char *text, size_t length)
 {
     CE_FREED char *half = ce_must_copy_part(text, length);
     const json_t *id = json_object_get(v->vocab, half);
-    return id && type_of(v, json_integer_value(id)) == NORMAL ? (int32_t)json_integer_value(id) : -1;
+    return id && type_of(v, json_integer_value(id)) == CE_TOKEN_NORMAL ? (int32_t)json_integer_value(id) : -1;
 }
 
 static cs_status add_piece_merges(const vocabulary *v, json_t *list)
@@ -118,7 +116,7 @@ static cs_status add_piece_merges(const vocabulary *v, json_t *list)
     for (int64_t id = 0; id < count_of(v); id++) {
         const char *text = text_at(v->tokens, id);
         size_t length = strlen(text);
-        for (size_t at = 1; at < length && type_of(v, id) == NORMAL; at++) {
+        for (size_t at = 1; at < length && type_of(v, id) == CE_TOKEN_NORMAL; at++) {
             merge found = { .id = (int32_t)id, .score = json_number_value(json_array_get(scores, (size_t)id)) };
             if (((unsigned char)text[at] & 0xc0) == 0x80)
                 continue; /* inside of a character */
@@ -257,7 +255,7 @@ static json_t *make_settings(const vocabulary *v)
     json_t *templates = templates_of(v->file);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         int64_t id = special(v, names[i][1]);
-        if (id >= 0 && type_of(v, id) != UNUSED)
+        if (id >= 0 && type_of(v, id) != CE_TOKEN_UNUSED)
             json_object_set_new(settings, names[i][0], json_string(text_at(v->tokens, id)));
     }
     if (templates)

@@ -5,6 +5,16 @@
 
 #include "json/json.h"
 
+/* llama.cpp's types of tokens (tokenizer.ggml.token_type) */
+enum {
+    CE_TOKEN_NORMAL = 1,
+    CE_TOKEN_UNKNOWN,
+    CE_TOKEN_CONTROL,
+    CE_TOKEN_USER,
+    CE_TOKEN_UNUSED,
+    CE_TOKEN_BYTE,
+};
+
 /* Returns llama.cpp's name of the rule of a tokenizer.json, whose pieces are bytes, or NULL if it has none. */
 const char *ce_gguf_words_name(const json_t *tokenizer);
 /* Sets "pre_tokenizer", "normalizer" and, in "model", "ignore_merges" of a tokenizer.json to the rule of this name.

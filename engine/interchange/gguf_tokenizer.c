@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 }; /* llama.cpp's types of tokens */
-
 typedef struct {
     const char *text;
     int type;
@@ -26,20 +24,6 @@ typedef struct {
     int64_t count;
     bool pieces; /* SentencePiece's form */
 } vocabulary;
-
-/* Reads a file of JSON. *root becomes NULL if there is no such file. */
-static cs_status read_json(json_t **root, const char *folder, const char *name)
-{
-    size_t length;
-    int64_t wide = 0; /* tokenizer_config.json has integers of more than 64 bits */
-    CE_FREED char *text = NULL, *path = ce_files_join(folder, name);
-    *root = NULL;
-    if (!ce_files_exists(path))
-        return CS_OK;
-    CE_TRY(ce_files_read(&text, &length, path, 1 << 30));
-    *root = ce_json_document(text, length, &wide);
-    return *root ? CS_OK : ce_fail(CS_BAD_FILE, "%s: %s", path, cs_error());
-}
 
 static const char *text_at(const json_t *object, const char *key)
 {
@@ -67,10 +51,10 @@ static int64_t find(const vocabulary *v, const char *text)
 static int type_of(const char *text, const json_t *model)
 {
     if (strcmp(text, text_at(model, "unk_token")) == 0)
-        return UNKNOWN;
+        return CE_TOKEN_UNKNOWN;
     return json_is_true(json_object_get(model, "byte_fallback")) && strlen(text) == 6 && strncmp(text, "<0x", 3) == 0
-               ? BYTE
-               : NORMAL;
+               ? CE_TOKEN_BYTE
+               : CE_TOKEN_NORMAL;
 }
 
 static cs_status put(vocabulary *v, const json_t *id, const char *text, int type)
@@ -92,9 +76,9 @@ static cs_status read_tokens(vocabulary *v, const json_t *model)
     json_object_foreach (json_object_get(model, "vocab"), text, id)
         CE_TRY(put(v, id, text, type_of(text, model)));
     json_array_foreach (json_object_get(v->root, "added_tokens"), i, added) {
-        int type = json_is_true(json_object_get(added, "special")) ? CONTROL : USER_DEFINED;
+        int type = json_is_true(json_object_get(added, "special")) ? CE_TOKEN_CONTROL : CE_TOKEN_USER;
         const char *content = text_at(added, "content");
-        type = type == CONTROL && strcmp(content, text_at(model, "unk_token")) == 0 ? UNKNOWN : type;
+        type = type == CE_TOKEN_CONTROL && strcmp(content, text_at(model, "unk_token")) == 0 ? CE_TOKEN_UNKNOWN : type;
         CE_TRY(put(v, json_object_get(added, "id"), content, type));
     }
     return CS_OK;
@@ -117,7 +101,7 @@ static void score_tokens(vocabulary *v, const json_t *model)
     json_t *ids = json_object_get(model, "vocab"), *merge;
     size_t i;
     for (int64_t id = 0; id < v->count; id++)
-        v->tokens[id].score = v->tokens[id].type == NORMAL ? -1e6F : 0;
+        v->tokens[id].score = v->tokens[id].type == CE_TOKEN_NORMAL ? -1e6F : 0;
     json_array_foreach (json_object_get(model, "merges"), i, merge) {
         CE_FREED char *text = merge_text(merge);
         char *space = strchr(text, ' ');
@@ -190,7 +174,7 @@ static void add_tokens(ce_gguf_keys *keys, const vocabulary *v)
     }
     ce_gguf_key_array(keys, "tokenizer.ggml.token_type", CE_GGUF_INT32, v->count);
     for (int64_t i = 0; i < v->count; i++)
-        ce_gguf_number(keys->out, v->tokens[i].text ? (uint64_t)v->tokens[i].type : UNUSED, 4);
+        ce_gguf_number(keys->out, v->tokens[i].text ? (uint64_t)v->tokens[i].type : CE_TOKEN_UNUSED, 4);
 }
 
 static void add_scores(ce_gguf_keys *keys, const vocabulary *v)
@@ -300,9 +284,12 @@ cs_status ce_gguf_tokenizer_keys(ce_gguf_keys *keys, const ce_gguf_output *outpu
     v.folder = whole   ? ce_must_copy(output->tokenizer)
                : slash ? ce_must_copy_part(output->tokenizer, (size_t)(slash - output->tokenizer))
                        : ce_must_copy(".");
-    cs_status status = read_json(&v.root, v.folder, whole ? "tokenizer.json" : slash ? slash + 1 : output->tokenizer);
+    cs_status status = ce_json_read_file(&v.root, v.folder,
+                                         whole   ? "tokenizer.json"
+                                         : slash ? slash + 1
+                                                 : output->tokenizer);
     if (status == CS_OK)
-        status = read_json(&v.settings, v.folder, "tokenizer_config.json");
+        status = ce_json_read_file(&v.settings, v.folder, "tokenizer_config.json");
     if (status == CS_OK)
         status = v.root ? add_keys(keys, &v, output) : ce_fail(CS_NOT_FOUND, "%s: no such file", output->tokenizer);
     json_decref(v.root);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIMIT = 1 << 30, MAX_ID = 1 << 30 };
+enum { MAX_ID = 1 << 30 };
 #define TOKENIZER "tokenizer.json"
 #define CONFIG "tokenizer_config.json"
 #define MAP "special_tokens_map.json"
@@ -27,19 +27,11 @@ static void drop_files(tokenizer_files *files)
     json_decref(files->added);
 }
 
+/* Reads a file of the tokenizer, which is an object if it is there. */
 static cs_status read_file(json_t **value, const char *folder, const char *name)
 {
-    size_t length;
-    int64_t wide = 0; /* model_max_length of a tokenizer without a limit is 1e30 */
-    CE_FREED char *path = ce_files_join(folder, name), *text = NULL;
-    cs_status status = ce_files_read(&text, &length, path, LIMIT);
-    if (status == CS_NOT_FOUND)
-        return CS_OK;
-    CE_TRY(status);
-    *value = ce_json_document(text, length, &wide);
-    if (!*value)
-        return ce_fail(CS_BAD_FILE, "%s: %s", path, cs_error());
-    return json_is_object(*value) ? CS_OK : ce_fail(CS_BAD_FILE, "%s: an object is needed", path);
+    CE_TRY(ce_json_read_file(value, folder, name));
+    return !*value || json_is_object(*value) ? CS_OK : ce_fail(CS_BAD_FILE, "%s/%s: an object is needed", folder, name);
 }
 
 static cs_status read_files(tokenizer_files *files, const char *folder)

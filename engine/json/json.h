@@ -84,6 +84,10 @@ json_t *ce_json_words(const char *text, size_t length);
  * double; the number of these integers is added to *wide. */
 json_t *ce_json_document(const char *text, size_t length, int64_t *wide);
 
+/* Reads the file `name` of a folder as ce_json_document does; integers of more than 64 bits, which files of tokenizers have,
+ * are doubles. *value becomes NULL if there is no such file; otherwise it is a new reference. */
+cs_status ce_json_read_file(json_t **value, const char *folder, const char *name);
+
 /* Removes the keys whose value is null from all objects in `value`, also those in lists. */
 void ce_json_drop_nulls(json_t *value);
 

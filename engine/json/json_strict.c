@@ -1,12 +1,15 @@
 /* json_strict.c - parses JSON without extensions: files that programs write, and rows of users' data. */
 #include "json/dialect.h"
 #include "json/json.h"
+#include "base/files.h"
 #include "base/must.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { FILE_LIMIT = 1 << 30 }; /* bytes */
 
 /* Returns true if objects and lists are nested deeper than CE_DIALECT_DEPTH; jansson itself would allow 2,048
  * levels. */
@@ -109,6 +112,20 @@ json_t *ce_json_document(const char *text, size_t length, int64_t *wide)
     CE_FREED char *widened = widen(text, &length, wide);
     root = *wide > 0 ? parse_whole(widened, length, 0) : NULL;
     return root;
+}
+
+cs_status ce_json_read_file(json_t **value, const char *folder, const char *name)
+{
+    size_t length;
+    int64_t wide = 0;
+    CE_FREED char *path = ce_files_join(folder, name), *text = NULL;
+    *value = NULL;
+    cs_status status = ce_files_read(&text, &length, path, FILE_LIMIT);
+    if (status == CS_NOT_FOUND)
+        return CS_OK;
+    CE_TRY(status);
+    *value = ce_json_document(text, length, &wide);
+    return *value ? CS_OK : ce_fail(CS_BAD_FILE, "%s: %s", path, cs_error());
 }
 
 void ce_json_drop_nulls(json_t *value)

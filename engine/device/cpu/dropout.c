@@ -112,7 +112,7 @@ static void dropout_part(void *argument, ce_range range, int part)
     for (int64_t at = range.from, count; at < range.to; at += count) {
         int64_t row = at / all->columns, column = at % all->columns, end = at - column + all->columns;
         end = end < range.to ? end : range.to;
-        count = end - at < CE_CHUNK ? end - at : CE_CHUNK;
+        count = ce_elements_chunk(at, end);
         uint64_t key = ce_dropout_key(all->dropout, row / all->rows);
         int64_t element = row % all->rows * all->dropout.width + all->dropout.from + column;
         const uint16_t *bits = ce_dropout_bits(scratch, key, (uint64_t)element, count);

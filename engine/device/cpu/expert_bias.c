@@ -65,7 +65,7 @@ static void dot_slots(void *argument, ce_range slots, int part)
     for (int64_t slot = slots.from; slot < slots.to; slot++) {
         float *to = (float *)all->dfactors.data + slot;
         for (int64_t at = 0, count, e = expert_of(all, slot); at < columns; at += count) {
-            count = columns - at < CE_CHUNK ? columns - at : CE_CHUNK;
+            count = ce_elements_chunk(at, columns);
             *to += ce_elements_dot(ce_elements_read(all->y, slot * columns + at, count, wide_dy),
                                    ce_elements_read(all->bias, e * columns + at, count, wide), count);
         }

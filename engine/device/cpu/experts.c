@@ -108,7 +108,7 @@ static void scale_one(const scale_job *all, cs_tensor y, cs_tensor x, int64_t ro
     float wide[CE_CHUNK], out[CE_CHUNK], factor = factor_at(all, row);
     int64_t columns = cs_columns(x);
     for (int64_t at = 0; at < columns; at += CE_CHUNK) {
-        int64_t count = columns - at < CE_CHUNK ? columns - at : CE_CHUNK, place = row * columns + at;
+        int64_t count = ce_elements_chunk(at, columns), place = row * columns + at;
         ce_elements_scale(out, ce_elements_read(x, place, count, wide), factor, count);
         ce_elements_write(y, place, count, out);
     }
@@ -133,7 +133,7 @@ static float dot_of(const scale_job *all, int64_t row)
     float wide_x[CE_CHUNK], wide_dy[CE_CHUNK], sum = 0;
     int64_t columns = cs_columns(all->x);
     for (int64_t at = 0; at < columns; at += CE_CHUNK) {
-        int64_t count = columns - at < CE_CHUNK ? columns - at : CE_CHUNK, place = row * columns + at;
+        int64_t count = ce_elements_chunk(at, columns), place = row * columns + at;
         sum += ce_elements_dot(ce_elements_read(all->x, place, count, wide_x),
                                ce_elements_read(all->dy, place, count, wide_dy), count);
     }

@@ -96,7 +96,7 @@ static void finish(const job *all, const piece *part, const float *result, int64
     const ce_product *product = all->product;
     float bias[CE_CHUNK], wide[CE_CHUNK];
     for (int64_t column = 0; column < part->panel.n; column += CE_CHUNK) {
-        int64_t count = part->panel.n - column < CE_CHUNK ? part->panel.n - column : CE_CHUNK;
+        int64_t count = ce_elements_chunk(column, part->panel.n);
         if (product->bias.data)
             ce_elements_widen(bias, ce_elements_at(product->bias, part->column + column), product->bias.dtype, count);
         for (int64_t row = 0; row < part->panel.m; row++) {

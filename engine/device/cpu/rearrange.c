@@ -1,6 +1,7 @@
 /* rearrange.c - transposed matrices, and the neighbourhoods of the pixels of images (im2col). */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
+#include "device/patches.h"
 
 enum { MIN_PIXELS = 16, TILE = 16 };
 
@@ -81,22 +82,14 @@ void ce_cpu_patches(cs_device *device, cs_tensor columns, cs_tensor image, const
     ce_cpu_walk(device, cs_rows(columns), MIN_PIXELS, patches_rows, &(patches_job){ columns, image, *shape });
 }
 
-/* Returns the output that reads the coordinate `at` by the kernel's place `place` on an axis; -1 if there is none. */
-static int64_t reader_of(const cs_patches *shape, int axis, int64_t at, int64_t place)
-{
-    int64_t moved = at + shape->padding[axis] - place * shape->dilation[axis];
-    bool reads = moved >= 0 && moved % shape->stride[axis] == 0 && moved / shape->stride[axis] < shape->outputs[axis];
-    return reads ? moved / shape->stride[axis] : -1;
-}
-
 /* Adds to `sum` the given channels of all neighbourhoods that have copied the pixel in row y and column x of the sample. */
 static void add_readers(float *sum, const patches_job *all, int64_t sample, const int64_t pixel[2], ce_range channels)
 {
     const cs_patches *shape = &all->shape;
     float wide[CE_CHUNK];
     for (int64_t place = 0; place < shape->kernel[0] * shape->kernel[1]; place++) {
-        int64_t y = reader_of(shape, 0, pixel[0], place / shape->kernel[1]);
-        int64_t x = reader_of(shape, 1, pixel[1], place % shape->kernel[1]);
+        int64_t y = ce_patches_reader(shape, 0, pixel[0], place / shape->kernel[1]);
+        int64_t x = ce_patches_reader(shape, 1, pixel[1], place % shape->kernel[1]);
         if (y < 0 || x < 0)
             continue;
         int64_t row = (sample * shape->outputs[0] + y) * shape->outputs[1] + x;

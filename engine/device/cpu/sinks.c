@@ -38,7 +38,7 @@ static void sink_rows(void *argument, ce_range rows, int part)
             int64_t at = (row * all->heads + head) * all->width;
             *lse = fmaxf(*lse, sink) + log1pf(rest);
             for (int64_t d = 0, count; d < all->width; d += count) {
-                count = all->width - d < CE_CHUNK ? all->width - d : CE_CHUNK;
+                count = ce_elements_chunk(d, all->width);
                 ce_elements_scale(out, ce_elements_read(all->y, at + d, count, wide), factor, count);
                 ce_elements_write(all->y, at + d, count, out);
             }
@@ -55,7 +55,7 @@ static float dot_of(const sink_job *all, int64_t at)
 {
     float wide_y[CE_CHUNK], wide_dy[CE_CHUNK], sum = 0;
     for (int64_t d = 0, count; d < all->width; d += count) {
-        count = all->width - d < CE_CHUNK ? all->width - d : CE_CHUNK;
+        count = ce_elements_chunk(d, all->width);
         sum += ce_elements_dot(ce_elements_read(all->y, at + d, count, wide_y),
                                ce_elements_read(all->dy, at + d, count, wide_dy), count);
     }

@@ -83,7 +83,7 @@ static void update_part(void *argument, ce_range part, int index)
     int64_t to = part.to * all->each < all->count ? part.to * all->each : all->count;
     float copies[ROWS][CE_CHUNK] = { 0 };
     for (int64_t at = part.from * all->each; at < to; at += CE_CHUNK)
-        update_chunk(all, copies, at, to - at < CE_CHUNK ? to - at : CE_CHUNK);
+        update_chunk(all, copies, at, ce_elements_chunk(at, to));
 }
 
 void ce_cpu_update(cs_stream *stream, const ce_optimizer *optimizer, ce_hyper hyper, const ce_state_rows *rows)

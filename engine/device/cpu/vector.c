@@ -64,7 +64,7 @@ static void fill_part(void *argument, ce_range range, int part)
     for (int64_t i = 0; i < CE_CHUNK; i++)
         same[i] = all->value;
     for (int64_t at = range.from; at < range.to; at += CE_CHUNK)
-        ce_elements_write(all->y, at, range.to - at < CE_CHUNK ? range.to - at : CE_CHUNK, same);
+        ce_elements_write(all->y, at, ce_elements_chunk(at, range.to), same);
 }
 
 void ce_cpu_fill(cs_device *device, cs_tensor y, float value)

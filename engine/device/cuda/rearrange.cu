@@ -1,6 +1,7 @@
 /* rearrange.cu - transposed matrices, and the neighbourhoods of the pixels of images (im2col). One thread computes one
  * element of the result, so stores are adjacent. */
 #include "device/cuda/run.cuh"
+#include "device/patches.h"
 
 static ce_shape elements_shape(int64_t count)
 {
@@ -69,14 +70,6 @@ extern "C" void ce_cuda_patches(cs_device *device, cs_tensor columns, cs_tensor 
     });
 }
 
-/* Returns the output that reads the coordinate `at` by the kernel's place `place` on an axis; -1 if there is none. */
-static __device__ int64_t reader_of(const cs_patches &shape, int axis, int64_t at, int64_t place)
-{
-    int64_t moved = at + shape.padding[axis] - place * shape.dilation[axis];
-    bool reads = moved >= 0 && moved % shape.stride[axis] == 0 && moved / shape.stride[axis] < shape.outputs[axis];
-    return reads ? moved / shape.stride[axis] : -1;
-}
-
 /* A thread adds, in the order of the kernel's places, all elements that were copied from its element of the image. */
 template <typename T>
 static __global__ void __launch_bounds__(CE_RUN_THREADS)
@@ -88,8 +81,8 @@ static __global__ void __launch_bounds__(CE_RUN_THREADS)
         int64_t x = pixel % shape.size[1], line = pixel / shape.size[1];
         float sum = 0;
         for (int64_t place = 0; place < places; place++) {
-            int64_t from_y = reader_of(shape, 0, line % shape.size[0], place / shape.kernel[1]);
-            int64_t from_x = reader_of(shape, 1, x, place % shape.kernel[1]);
+            int64_t from_y = ce_patches_reader(&shape, 0, line % shape.size[0], place / shape.kernel[1]);
+            int64_t from_x = ce_patches_reader(&shape, 1, x, place % shape.kernel[1]);
             int64_t row = (line / shape.size[0] * shape.outputs[0] + from_y) * shape.outputs[1] + from_x;
             if (from_y >= 0 && from_x >= 0)
                 sum += ce_wide(columns[(row * places + place) * shape.channels + channel]);
